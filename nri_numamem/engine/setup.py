@@ -21,13 +21,20 @@ _ALWAYS: tuple[Feature, ...] = (
 
 def features_of(policy: Policy) -> tuple[Feature, ...]:
     """Return the features for a policy, in the order of their hooks."""
-    if not may_follow(policy):
-        return _ALWAYS
-    from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - only for the setting
-        feature as cpu_following,
-    )
+    features = _ALWAYS
+    if policy.partitions:
+        from nri_numamem.engine.features.partitions import (  # noqa: PLC0415 - only for the setting
+            feature as partitions,
+        )
 
-    return (*_ALWAYS, cpu_following.FEATURE)
+        features = (*features, partitions.PartitionedNodes())
+    if may_follow(policy):
+        from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - as above
+            feature as cpu_following,
+        )
+
+        features = (*features, cpu_following.FEATURE)
+    return features
 
 
 def new_context(machine: Machine, policy: Policy) -> Context:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages, with_free
+from nri_numamem.memorymanager.hugepage_pools import MaskedState, with_free
 from nri_numamem.numa.quantity import MEMORY
 
 GUARANTEED = "guaranteed"
@@ -121,9 +121,7 @@ def oom_score_adj_of(settings: BurstablePods, facts: BurstableFacts) -> int | No
     return wanted if wanted is not None and present is not None and wanted < present else None
 
 
-def mask_unavailable_memory(
-    masked: MaskedHugepages, available: Mapping[int, int]
-) -> MaskedHugepages:
+def mask_unavailable_memory(masked: MaskedState, available: Mapping[int, int]) -> MaskedState:
     """Subtract free memory of the accounting that the kernel could not provide now.
 
     `available` is NUMA node id -> bytes that are free or reclaimable; other nodes do not change.
@@ -138,7 +136,7 @@ def mask_unavailable_memory(
         node_id: {**masked.amounts.get(node_id, {}), **missing.get(node_id, {})}
         for node_id in masked.amounts.keys() | missing.keys()
     }
-    return MaskedHugepages(with_free(masked.state, missing, -1), amounts)
+    return MaskedState(with_free(masked.state, missing, -1), amounts)
 
 
 def _holds(evidence: Evidence, annotation: str, facts: BurstableFacts) -> bool:

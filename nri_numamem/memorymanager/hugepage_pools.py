@@ -27,7 +27,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from nri_numamem.memorymanager.state import NodeState, State, Table
+from nri_numamem.memorymanager.state import NodeState, State, Table, without_nodes
 from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
@@ -71,20 +71,34 @@ class NonPodHugepages:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedHugepages:
-    """A state in which unavailable hugepages are not free."""
+class MaskedState:
+    """A state in which some bytes are not free, and some nodes are absent."""
 
     state: State
     amounts: Amounts = field(default_factory=dict)
+    """The bytes: hugepages that are unavailable, for example."""
+    hidden: Mapping[int, NodeState] = field(default_factory=dict)
+    """The nodes, by id."""
+
+    def without(self, nodes: NodeSet) -> "MaskedState":
+        """Return the value in which these nodes are absent as well."""
+        machine = self.state.machine_state
+        hidden = {n: machine[n] for n in nodes if n in machine}
+        return MaskedState(
+            without_nodes(self.state, nodes), self.amounts, {**self.hidden, **hidden}
+        )
 
     def unmask(self, state: State) -> State:
-        """Return a later state with the masked bytes free again."""
+        """Return a later state with all nodes, in which the masked bytes are free again."""
+        if self.hidden:
+            machine = dict(sorted({**self.hidden, **state.machine_state}.items()))
+            state = State(machine, state.assignments, state.reusable)
         return with_free(state, self.amounts, 1)
 
 
 def mask_unavailable_hugepages(
     state: State, use: PoolUse, ended: Container[tuple[NodeSet, str]] = ()
-) -> MaskedHugepages:
+) -> MaskedState:
     """Subtract unavailable hugepages from the free ones.
 
     `ended` are nodes and resource names of ``non_pod_hugepages`` whose use outside of pods is taken
@@ -103,7 +117,7 @@ def mask_unavailable_hugepages(
             if size_bytes > 0:
                 amounts.setdefault(node_id, {})[gap.resource] = size_bytes
                 remaining -= size_bytes
-    return MaskedHugepages(with_free(state, amounts, -1), amounts)
+    return MaskedState(with_free(state, amounts, -1), amounts)
 
 
 def masked_bytes(resource: str, table: Table) -> int:

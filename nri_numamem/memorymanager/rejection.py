@@ -117,6 +117,14 @@ class Rejection:
         """Return the rejection of a request that is the pod's as a whole."""
         return Rejection(self.reason, self._explain, is_of_pod=True, common=self.common)
 
+    def with_fact(self, fact: str) -> "Rejection":
+        """Return the rejection with one more fact that holds for all nodes."""
+
+        def explain() -> Explanation:
+            return replace(self.explanation, facts=f"{self.explanation.facts}; {fact}")
+
+        return Rejection(self.reason, explain, is_of_pod=self.is_of_pod, common=self.common)
+
     def explained(
         self,
         reason_of_node: Callable[[int], Reason],

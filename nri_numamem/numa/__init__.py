@@ -21,6 +21,7 @@ from nri_numamem.numa.memory_policy import (
     mode_and_count,
     policy_of,
 )
+from nri_numamem.numa.partitions import Exclusive, Layout, Partition, PartitionNodes, lay_out
 from nri_numamem.numa.preferences import PodStrategies, Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,
@@ -39,6 +40,8 @@ __all__ = [
     "CpuFollowing",
     "CpuSet",
     "Distances",
+    "Exclusive",
+    "Layout",
     "Machine",
     "MemoryNodes",
     "MemoryNodesError",
@@ -49,6 +52,8 @@ __all__ = [
     "NodeUse",
     "NumaNode",
     "OnUnsupported",
+    "Partition",
+    "PartitionNodes",
     "PodStrategies",
     "PolicyMode",
     "Preferences",
@@ -62,6 +67,7 @@ __all__ = [
     "hugepages_resource",
     "humanize_bytes",
     "is_memory_resource",
+    "lay_out",
     "mode_and_count",
     "parse_page_size",
     "policy_of",

@@ -8,7 +8,7 @@ from nri_numamem.engine.admission import alignment, pod_level
 from nri_numamem.engine.admission.placement import resize
 from nri_numamem.engine.admission.records import TEXT_LIMIT
 from nri_numamem.engine.admission.remedy_inputs import pods_on, trial_context, without_pods
-from nri_numamem.engine.core import cpu_requests, reasons
+from nri_numamem.engine.core import allowed_nodes, cpu_requests, reasons
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.core.events import PodSandbox, UpdateContainer
@@ -30,6 +30,7 @@ from nri_numamem.engine.records.common import AdjustmentShown, Candidate
 from nri_numamem.engine.records.running import Resized, ResizeRejected, UpdateWithoutEffect
 from nri_numamem.memorymanager import Block, Explanation, Rejection
 from nri_numamem.memorymanager import Resized as Done
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.node_reasons import Reason, Rule, reason_for
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import MEMORY, NodeSet, humanize_bytes
@@ -55,8 +56,11 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         return _without_effect(context, state, event, holder)
     if Block(before[0].numa_affinity, MEMORY, new) in before:
         return _without_effect(context, state, event, holder)
-    ready, new = pod_level.make_room(context, state, event.pod, holder, new)
+    masked = allowed_nodes.mask_others(context, event.pod, MaskedState(state.accounting))
+    seen = state.with_accounting(masked.state) if masked.hidden else state
+    ready, new = pod_level.make_room(context, seen, event.pod, holder, new)
     done = resize(context, ready.accounting, holder.key, new)
+    done = replace(done, state=masked.unmask(done.state)) if masked.hidden else done
     if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
         facts = _rejection_facts(state, event.pod, holder, new, done)
         find = partial(_remedies, context, state, event, done, _memory_of(before))

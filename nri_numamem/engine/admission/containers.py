@@ -11,7 +11,7 @@ from functools import partial
 from nri_numamem.engine.admission import alignment, duplicates, pod_level, records, remedies
 from nri_numamem.engine.admission.placement import place_container
 from nri_numamem.engine.admission.pod_placement import place_in_pod
-from nri_numamem.engine.core import reasons
+from nri_numamem.engine.core import allowed_nodes, reasons
 from nri_numamem.engine.core.candidates import reasons_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
@@ -38,7 +38,7 @@ from nri_numamem.memorymanager import (
     remove_container,
 )
 from nri_numamem.memorymanager.burstable import mask_unavailable_memory
-from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -127,12 +127,9 @@ def record_running(
 def _admit(context: Context, state: EngineState, event: CreateContainer, new: ToPlace) -> Decision:
     """Place a container in memory that is free in the accounting and in the kernel's pools."""
     pod, container, request = new.pod, new.container, new.request
-    masked = MaskedHugepages(state.accounting)
-    if event.pool_use is not None:
-        masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
-    if event.available_memory is not None:
-        masked = mask_unavailable_memory(masked, event.available_memory)
-    seen = free = state.with_accounting(masked.state) if masked.amounts else state
+    masked = _masked(context, state, event)
+    is_masked = masked.amounts or masked.hidden
+    seen = free = state.with_accounting(masked.state) if is_masked else state
     excess: Mapping[str, int] = {}
     if pod.uid in state.accounting.reusable:
         excess = pod_limit.excess(seen, pod, container.name, request.resources)
@@ -148,7 +145,13 @@ def _admit(context: Context, state: EngineState, event: CreateContainer, new: To
     # A rejection of the container itself is more exact, so it comes first.
     if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
+        wider = allowed_nodes.around(context, state, pod)
+        if wider is not None and not isinstance(placed, Rejection):
+            found = outstanding.rejection_of_first(wider, pod, request.resources, context)
+            placed = found or placed
     if isinstance(placed, Rejection):
+        if masked.hidden:
+            placed = allowed_nodes.with_cause(context, pod, placed, masked, request.resources)
         choice = records.choice_of_rejected(free, new, placed)
         refused = remedies.Refused(context, state, event, choice, masked.amounts, placed)
         find = partial(remedies.find, refused, _is_admitted)
@@ -166,6 +169,16 @@ def _admit(context: Context, state: EngineState, event: CreateContainer, new: To
         adjustment = _with_hugepages(adjustment, request)
     enter = partial(_enter, context, ready, new, placed, masked, adjustment, updates, excess)
     return Decision(Plan(adjustment, updates), enter)
+
+
+def _masked(context: Context, state: EngineState, event: CreateContainer) -> MaskedState:
+    """Return the accounting in which the container is placed."""
+    masked = MaskedState(state.accounting)
+    if event.pool_use is not None:
+        masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    if event.available_memory is not None:
+        masked = mask_unavailable_memory(masked, event.available_memory)
+    return allowed_nodes.mask_others(context, event.pod, masked)
 
 
 def _refusal(context: Context, new: ToPlace, rejection: Rejection) -> Plan:
@@ -202,7 +215,7 @@ def _enter(
     state: EngineState,
     new: ToPlace,
     placed: Placement,
-    masked: MaskedHugepages,
+    masked: MaskedState,
     adjustment: Adjustment,
     updates: tuple[Update, ...],
     released: Mapping[str, int],

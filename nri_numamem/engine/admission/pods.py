@@ -8,6 +8,7 @@ created.
 
 from nri_numamem.engine.admission import pod_level
 from nri_numamem.engine.admission.pod_placement import place_pod
+from nri_numamem.engine.core import allowed_nodes
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import (
@@ -29,7 +30,7 @@ from nri_numamem.memorymanager import (
     remove_containers,
 )
 from nri_numamem.memorymanager.holder import HolderKind, HolderName
-from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 
 
 def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Transition:
@@ -53,14 +54,16 @@ def _place(
     The kernel's hugepage pools count here: the pod's containers take over what is reserved.
     """
     pod = event.pod
-    masked = MaskedHugepages(state.accounting)
+    masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    masked = allowed_nodes.mask_others(context, pod, masked)
     seen = state.with_accounting(masked.state)
     for feature in context.features:
         context = feature.preferring(context, seen, pod)
     placed = place_pod(context, seen, pod, resources)
     if isinstance(placed, Rejection):
+        placed = allowed_nodes.with_cause(context, pod, placed, masked, resources)
         return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
     after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
     done = Transition(after, (records.admitted(state, after, pod, resources, placed),))

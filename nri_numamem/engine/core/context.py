@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.events import Container as RuntimeContainer
 from nri_numamem.engine.core.events import HostCpus, PodSandbox
-from nri_numamem.engine.core.feature import Feature
+from nri_numamem.engine.core.feature import AllowedNodes, Feature
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders, other_providers_of
@@ -88,6 +88,8 @@ class Context:
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
     features: tuple[Feature, ...] = field(init=False, compare=False)
     """Those that are on; a request without annotations reaches no others."""
+    limits_nodes: bool = field(init=False, compare=False)
+    """Whether a pod may have allowed nodes."""
 
     def __post_init__(self) -> None:
         classification = classify(self.machine, self.policy.memory_nodes)
@@ -97,6 +99,7 @@ class Context:
         object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
         features = tuple(each for each in self.all_features if each.is_on(self))
         object.__setattr__(self, "features", features)
+        object.__setattr__(self, "limits_nodes", any(each.limits_nodes for each in features))
 
     @classmethod
     def of(
@@ -145,6 +148,16 @@ class Context:
         if container is not None and not container.name:
             return "the runtime does not send its name"
         return None
+
+    def allowed_nodes(self, pod: PodSandbox) -> AllowedNodes | None:
+        """Return the nodes on which a pod may be placed; None for all nodes."""
+        found = (each.allowed_nodes(self, pod) for each in self.features if each.limits_nodes)
+        return next(found, None)
+
+    def unpinned_nodes(self, pod: PodSandbox) -> NodeSet:
+        """Return the nodes for the pod's containers that are not pinned."""
+        found = (each.unpinned_nodes(self, pod) for each in self.features)
+        return next(filter(None, found), self.memory_nodes)
 
     @property
     def capacity_bytes(self) -> int:

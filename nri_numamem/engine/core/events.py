@@ -43,6 +43,8 @@ class PodSandbox:
     """Page size in bytes -> limit in bytes of the pod's cgroup; only sizes with a limit."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The pod's annotations of the domain numamem.io: name -> value, cut to 64 characters."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those of the pod's labels that the setting `partitions` selects by."""
 
     def annotation(self, feature: str, container_name: str) -> str:
         """Return the value of an annotation for a container; "" without one.

@@ -11,6 +11,7 @@ release what it gave containers while its setting was on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri_numamem.engine.core.events import Container, CreateContainer, Event, PodSandbox
@@ -27,11 +28,27 @@ if TYPE_CHECKING:  # a context has features
     from nri_numamem.engine.core.request import Request
 
 
+@dataclass(frozen=True, slots=True)
+class AllowedNodes:
+    """The nodes on which a pod may be placed.
+
+    Of two pods' sets of nodes one contains the other, or they have no common node.
+    """
+
+    nodes: NodeSet
+    cause: str
+    """Why there are no others, as in "partition web has NUMA nodes 2-3"."""
+    around: NodeSet
+    """The nodes of the pods that may use these and more; the same nodes if there are none."""
+
+
 class Feature:
     """The hooks, which change nothing here."""
 
     qos_classes: frozenset[QosClass] = frozenset()
     """Classes of pods, besides Guaranteed, whose containers may be managed."""
+    limits_nodes: bool = False
+    """Whether a pod may have allowed nodes."""
 
     # What the context returns.
 
@@ -51,6 +68,14 @@ class Feature:
         "" if the class is the reason. `container` is None for the pod as a whole.
         """
         return ""
+
+    def allowed_nodes(self, context: Context, pod: PodSandbox) -> AllowedNodes | None:
+        """Return the nodes on which a pod may be placed, if `limits_nodes`; None for all nodes."""
+        return None
+
+    def unpinned_nodes(self, context: Context, pod: PodSandbox) -> NodeSet:
+        """Return the nodes for the pod's containers that are not pinned; empty for all nodes."""
+        return NodeSet()
 
     def without_own(self, context: Context, container: Container) -> Container:
         """Return a container without what the feature gave it, which is no hint for its memory."""

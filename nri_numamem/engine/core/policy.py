@@ -12,6 +12,7 @@ from nri_numamem.numa import (
     CpuSet,
     MemoryNodes,
     MemoryPolicies,
+    Partition,
     PodStrategies,
     Strategy,
 )
@@ -52,6 +53,8 @@ class Policy:
     """Whether NUMA nodes of network interfaces are hints."""
     burstable_pods: BurstablePods = field(default_factory=BurstablePods)
     """Which containers of Burstable pods are managed."""
+    partitions: tuple[Partition, ...] = ()
+    """NUMA nodes that are set apart for a kind of pods."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ outstanding amount.
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.allowed_nodes import may_compete
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
@@ -80,7 +81,15 @@ def _needed_by_first(
         return None
     if pod.sandbox_id in state.cpusets.without_assignment:
         return None  # some of it runs already
-    others = sum_of(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
+    waiting = {uid: amounts for uid, amounts in state.outstanding.items() if uid != pod.uid}
+    if context.limits_nodes and waiting:
+        inside = {
+            each.uid
+            for each in state.pods.values()
+            if each.uid in waiting and may_compete(context, state.accounting, each)
+        }
+        waiting = {uid: waiting[uid] for uid in inside}
+    others = sum_of(waiting.values())
     needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
     return needed, {name: others[name] for name in limit if name in others}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from nri_numamem.engine.admission import alignment, duplicates, pod_level, records
 from nri_numamem.engine.admission.placement import place_container
 from nri_numamem.engine.admission.pod_placement import place_in_pod
-from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core import allowed_nodes, shortfalls
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.candidates import reasons_in
 from nri_numamem.engine.core.context import Context
@@ -35,6 +35,7 @@ from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.engine.running.containers import Found, Unpinned
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.memorymanager.holder import HolderName
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import NodeSet
 
 
@@ -68,21 +69,24 @@ def place_running(
     if request is None:
         return PlacedRunning(state)
     new = ToPlace(pod, container, request, context.other_providers_of(container))
-    preferring = _prefer_nodes_of_memory(state, pod, container)
+    masked = allowed_nodes.mask_others(context, pod, MaskedState(state.accounting))
+    seen = state.with_accounting(masked.state) if masked.hidden else state
+    preferring = _prefer_nodes_of_memory(seen, pod, container)
     for feature in context.features:
         context = feature.preferring(context, preferring, pod, container, cpu_requests)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, preferring, new)
-    if preferring is not state:
+    if preferring is not seen:
         ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):
-        choice = records.choice_of_rejected(state, new, placed)
+        placed = allowed_nodes.with_cause(context, pod, placed, masked, request.resources)
+        choice = records.choice_of_rejected(seen, new, placed)
         placed = placed.explained(reasons_in(choice))
-        unplaced = records.unplaced_as(Unplaced, context, state, new, placed)
+        unplaced = records.unplaced_as(Unplaced, context, seen, new, placed)
         return PlacedRunning(state, records=(unplaced,))
-    ready, updates = pod_level.extended(state, ready, pod.uid)
+    ready, updates = pod_level.extended(seen, ready, pod.uid)
     holder, more = alignment.placed(ready, new, placed)
-    state = ready.with_holder(holder, placed.accounting)
+    state = ready.with_holder(holder, masked.unmask(placed.accounting))
     adjustment = Adjustment(str(placed.nodes))
     record = records.placed_as(Placed, ready, state, new, placed, adjustment, updates)
     found = (record, *more)

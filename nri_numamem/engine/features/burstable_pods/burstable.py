@@ -72,8 +72,9 @@ class BurstableContainers(Feature):
         """Return whether a running container, which has these nodes, is recorded.
 
         Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
-        changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
-        that was unpinned, unless it had them before.
+        changed, and `oom_score_adj` does not change in a resize. All nodes, or
+        those for unpinned containers, are those of a container that was unpinned, unless it had
+        them before.
         """
         is_possible = context.is_static and nodes and container.memory_limit_bytes
         if not is_possible or not is_burstable(pod.cgroup_parent):
@@ -83,7 +84,8 @@ class BurstableContainers(Feature):
         if holder is not None and is_known and nodes == nodes_of(old.blocks(holder.key) or ()):
             return True
         is_allowed = context.policy.burstable_pods.allows(pod.namespace)
-        return (is_known or is_allowed) and nodes != context.memory_nodes
+        unpinned = (context.memory_nodes, context.unpinned_nodes(pod))
+        return (is_known or is_allowed) and nodes not in unpinned
 
 
 def _evidence(context: Context, pod: PodSandbox, container: Container | None) -> Evidence | str:
@@ -182,7 +184,7 @@ def _unpin(
     context: Context, state: EngineState, event: UpdateContainer, holder: Holder, cause: str
 ) -> Decision:
     """Release the assignment, and let the container use all nodes, which moves no memory."""
-    nodes = context.memory_nodes
+    nodes = context.unpinned_nodes(event.pod)
     next_state = state.without_holder(holder, remove_container(state.accounting, *holder.key))
     update = Update(holder.container_id, str(nodes))
     record = records.unpinned(event, state.blocks(holder.key) or (), nodes, cause)

@@ -1,0 +1,72 @@
+"""Pods that may be placed on some of the nodes only: what a placement sees, and says about it.
+
+A feature allows the nodes (``Feature.allowed_nodes``). For the placement the other nodes are
+absent, as excluded ones are. A pod also keeps the nodes that it has, because its containers run
+there: the setting may have changed since they started.
+"""
+
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.memorymanager import Explanation, Rejection, Request, State
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
+from nri_numamem.memorymanager.policy_static import NO_DEFAULT
+from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, format_amounts
+from nri_numamem.memorymanager.state import without_nodes
+from nri_numamem.numa import NodeSet
+
+
+def mask_others(context: Context, pod: PodSandbox, masked: MaskedState) -> MaskedState:
+    """Return the accounting for a placement, without nodes on which the pod must not be."""
+    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    return masked if allowed is None else masked.without(_others(masked.state, pod, allowed.nodes))
+
+
+def around(context: Context, state: EngineState, pod: PodSandbox) -> EngineState | None:
+    """Return the state with the nodes of the pods that may use those of `pod` and more.
+
+    None if there are no such pods.
+    """
+    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    if allowed is None or allowed.around == allowed.nodes:
+        return None
+    others = _others(state.accounting, pod, allowed.around)
+    return state.with_accounting(without_nodes(state.accounting, others))
+
+
+def _others(accounting: State, pod: PodSandbox, allowed: NodeSet) -> NodeSet:
+    own = NodeSet(
+        node_id
+        for blocks in accounting.assignments.get(pod.uid, {}).values()
+        for block in blocks
+        for node_id in block.numa_affinity
+    )
+    return NodeSet(accounting.machine_state) - allowed - own
+
+
+def may_compete(context: Context, accounting: State, pod: PodSandbox) -> bool:
+    """Return whether a pod must be placed on nodes that this accounting has."""
+    allowed = context.allowed_nodes(pod)
+    if allowed is None:
+        return True
+    return allowed.nodes.issubset(NodeSet(accounting.machine_state))
+
+
+def rejection_without_nodes(request: Request) -> Rejection:
+    """Reject a container whose pod may be placed on no node of this machine."""
+    explanation = Explanation(f"requested {format_amounts(request)}", allocation_failed(NO_DEFAULT))
+    return Rejection(UNEXPECTED, lambda: explanation)
+
+
+def with_cause(
+    context: Context, pod: PodSandbox, rejection: Rejection, masked: MaskedState, request: Request
+) -> Rejection:
+    """Return a rejection with the reason why other nodes are not allowed, and what they have free.
+
+    `masked` is the accounting of the placement.
+    """
+    allowed = context.allowed_nodes(pod)
+    if allowed is None or not masked.hidden:
+        return rejection
+    free = {name: sum(node.table(name).free for node in masked.hidden.values()) for name in request}
+    return rejection.with_fact(f"{allowed.cause}; {format_amounts(free)} free on other NUMA nodes")

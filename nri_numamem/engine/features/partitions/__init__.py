@@ -1,0 +1,1 @@
+"""NUMA nodes that are set apart for a kind of pods (`partitions`)."""
