@@ -14,7 +14,7 @@ from nri_numamem.memorymanager.burstable import (
     mask_unavailable_memory,
     oom_score_adj_of,
 )
-from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import MEMORY, Machine, NumaNode
 
 GI = 1 << 30
@@ -121,7 +121,7 @@ def test_a_score_is_only_lowered(
 def test_memory_that_the_kernel_lacks_is_masked_and_free_again_afterwards() -> None:
     nodes = (NumaNode(node, 4 * GI, {}, distances={0: 10, 1: 10, 2: 10}) for node in range(3))
     state = default_state(Machine(tuple(nodes)), {})
-    masked = mask_unavailable_memory(MaskedHugepages(state), {0: GI, 1: 9 * GI})
+    masked = mask_unavailable_memory(MaskedState(state), {0: GI, 1: 9 * GI})
     free = [masked.state.machine_state[node].table(MEMORY).free for node in range(3)]
     assert free == [GI, 4 * GI, 4 * GI]
     assert masked.amounts == {0: {MEMORY: 3 * GI}}
@@ -131,7 +131,7 @@ def test_memory_that_the_kernel_lacks_is_masked_and_free_again_afterwards() -> N
 def test_masked_hugepages_stay_masked() -> None:
     nodes = (NumaNode(0, 4 * GI, {}, distances={0: 10}),)
     state = default_state(Machine(nodes), {})
-    earlier = MaskedHugepages(state, {0: {"hugepages-2Mi": 5}})
+    earlier = MaskedState(state, {0: {"hugepages-2Mi": 5}})
     both = mask_unavailable_memory(earlier, {0: 0})
     assert both.amounts == {0: {"hugepages-2Mi": 5, MEMORY: 4 * GI}}
     assert replace(both, amounts={}).unmask(both.state) == both.state
