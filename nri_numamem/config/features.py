@@ -20,6 +20,7 @@ from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
     read_mapping,
+    read_node_set,
     read_quantity,
     read_word,
     show,
@@ -30,7 +31,7 @@ from nri_numamem.memorymanager.burstable import (
     BurstablePods,
     Evidence,
 )
-from nri_numamem.numa.idset import NODE_ID_LIMIT, NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import CpuFollowing
 from nri_numamem.numa.memory_nodes import MemoryNodes, NodeClass, WithoutCpus
 from nri_numamem.numa.preferences import PodStrategies, Strategy
@@ -104,23 +105,12 @@ def _read_override(path: SettingsPath, value: object) -> dict[int, NodeClass]:
     override: dict[int, NodeClass] = {}
     for text, word in read_mapping(path, value).items():
         here = (*path, text)
-        for node_id in _read_nodes(here, text):
+        for node_id in read_node_set(here, text):
             if node_id in override:
                 problem = f"NUMA node {node_id} is in two entries"
                 raise SettingsError(here, problem, "keep it in one of them")
             override[node_id] = NodeClass(read_word(here, word, OVERRIDE_CLASSES, "class"))
     return dict(sorted(override.items()))
-
-
-def _read_nodes(path: SettingsPath, text: str) -> NodeSet:
-    try:
-        nodes = NodeSet.parse(text)
-    except ValueError:
-        nodes = NodeSet()
-    if not nodes:
-        remedy = f'write ids from 0 to {NODE_ID_LIMIT - 1}, such as "4-7" or "2,4"'
-        raise SettingsError(path, f"{show(text)} is not a list of NUMA nodes", remedy)
-    return nodes
 
 
 def _write_override(override: Mapping[int, NodeClass]) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
 from nri_numamem.numa.idset import CpuSet
 from nri_numamem.numa.machine import CpuFollowing, Machine
 from nri_numamem.numa.memory_nodes import MemoryNodesError
+from nri_numamem.numa.partitions import PartitionsError
 from nri_numamem.numa.preferences import Strategy
 
 
@@ -31,6 +32,7 @@ def policy_of(settings: Settings) -> Policy:
         memory_nodes=settings.memory_nodes,
         placement_strategy=Strategy(settings.placement_strategy),
         pod_strategies=settings.pod_strategies,
+        partitions=settings.partitions,
         cpu_following=cpu_following,
         reserved_cpus=_reserved_cpus(settings)
         if cpu_following is not CpuFollowing.OFF
@@ -57,10 +59,10 @@ def context_of(settings: Settings, machine: Machine) -> Context:
     """Return the context of an engine.
 
     Raises UsageError with the place of the setting if the machine lacks what is reserved, or if the
-    settings exclude every node.
+    settings leave no node to a kind of pods.
     """
     try:
         return new_context(machine, policy_of(settings))
-    except (MemoryNodesError, ReservedMemoryError) as error:
+    except (MemoryNodesError, PartitionsError, ReservedMemoryError) as error:
         place = settings.place_of(error.path)
         raise UsageError(f"{place}: {error}" if place else str(error)) from error

@@ -32,6 +32,7 @@ from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.machine import CpuFollowing
 from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.memory_policy import MemoryPolicies
+from nri_numamem.numa.partitions import Partition
 from nri_numamem.numa.preferences import PodStrategies, Strategy
 
 __all__ = [
@@ -88,6 +89,8 @@ class Settings:
     """Which of equally close nodes wins."""
     pod_strategies: PodStrategies = field(default_factory=PodStrategies)
     """Which strategies annotations may choose."""
+    partitions: tuple[Partition, ...] = ()
+    """NUMA nodes that are set apart for a kind of pods."""
     cpu_follows_memory: str = CpuFollowing.OFF.value
     """Whether pinned containers get the CPUs of their nodes."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)

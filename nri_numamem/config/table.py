@@ -15,6 +15,7 @@ from nri_numamem.config.features import (
     RESIDENCY,
 )
 from nri_numamem.config.memory_policies import MEMORY_POLICY
+from nri_numamem.config.partitions import PARTITIONS
 from nri_numamem.config.reservations import AMOUNTS, RESERVATIONS, THRESHOLDS
 from nri_numamem.config.setting import (
     BOOLEAN,
@@ -202,6 +203,7 @@ TABLE: tuple[Setting | Group, ...] = (
     MEMORY_NODES,
     PLACEMENT_STRATEGY,
     POD_STRATEGIES,
+    PARTITIONS,
     CPU_FOLLOWS_MEMORY,
     MEMORY_POLICY,
     NETWORK_HINTS,

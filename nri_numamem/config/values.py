@@ -11,6 +11,7 @@ aliases can stand for an endless list.
 import re
 from collections.abc import Mapping, Sequence
 
+from nri_numamem.numa.idset import NODE_ID_LIMIT, NodeSet
 from nri_numamem.numa.quantity import parse_quantity
 
 SettingsPath = tuple[str | int, ...]
@@ -120,6 +121,19 @@ def read_list(path: SettingsPath, value: object, remedy: str) -> list[object]:
     if not isinstance(value, list):
         raise SettingsError(path, f"{show(value)} instead of a list", remedy)
     return value
+
+
+def read_node_set(path: SettingsPath, value: object) -> NodeSet:
+    """Return NUMA nodes in the kernel's list format, at least one; a single id may be a number."""
+    text = str(value) if type(value) is int else value
+    try:
+        nodes = NodeSet.parse(text if isinstance(text, str) else "")
+    except ValueError:
+        nodes = NodeSet()
+    if not nodes:
+        remedy = f'write ids from 0 to {NODE_ID_LIMIT - 1}, such as "4-7" or "2,4"'
+        raise SettingsError(path, f"{show(value)} is not a list of NUMA nodes", remedy)
+    return nodes
 
 
 def read_path(path: SettingsPath, value: object, example: str) -> str:

@@ -44,6 +44,7 @@ from nri_numamem.memorymanager import PoolUse, QosClass
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.host_facts import Device
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.partitions import label_keys_of
 
 if TYPE_CHECKING:
     from nri_numamem.daemon.host_cpus import HostCpusMonitor
@@ -73,6 +74,7 @@ class HostReader:
         self.network_hints = NetworkHints(roots, get_engine, emit, namespaces)
         self.pins_burstable = self.sets_oom_score_adj = False
         self.reads_networks = self.sets_policies = False
+        self.label_keys: tuple[str, ...] = ()
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
@@ -88,6 +90,7 @@ class HostReader:
         self.network_hints.started(settings)
         self.reads_networks = self.network_hints.is_active
         self.pins_burstable = settings.burstable_pods.is_active
+        self.label_keys = label_keys_of(settings.partitions)
 
     def configured(self, configuration: Configuration) -> None:
         """Take note of the runtime."""

@@ -38,5 +38,15 @@ def features_of(policy: Policy) -> tuple[Feature, ...]:
 
 
 def new_context(machine: Machine, policy: Policy) -> Context:
-    """Return the context of an engine with all features; raises what Context.of() raises."""
-    return Context.of(machine, policy, features_of(policy))
+    """Return the context of an engine with all features.
+
+    Raises what Context.of() raises, and PartitionsError.
+    """
+    context = Context.of(machine, policy, features_of(policy))
+    if policy.partitions:
+        from nri_numamem.engine.features.partitions.feature import (  # noqa: PLC0415 - as above
+            check_rest,
+        )
+
+        check_rest(context)
+    return context

@@ -61,17 +61,19 @@ class _HasPodAndContainer(_HasPod, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _CachedPod:
-    """What is read once per sandbox; the runtime's messages show the same annotations again."""
+    """What is read once per sandbox; the runtime's messages show annotations and labels again."""
 
     limits: PodCgroup = field(default_factory=PodCgroup)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Only those of `HostFacts.label_keys`."""
 
 
 _UNKNOWN_POD = _CachedPod()
 
 
 class Decoder:
-    """Decodes messages; caches the limits of pods' cgroups, and the pods' annotations."""
+    """Decodes messages; caches the limits of pods' cgroups, annotations and labels."""
 
     def __init__(self, facts: HostFacts = NO_HOST_FACTS) -> None:
         self.keeps_updates = True
@@ -209,9 +211,11 @@ class Decoder:
                 del self._cached[next(iter(self._cached))]
             self._cached[pod.id] = cached
             if self._facts.reads_networks:
-                decoded = pod_of(pod, cached.limits, cached.annotations)
+                decoded = pod_of(pod, cached.limits, cached.annotations, cached.labels)
                 self._facts.sandbox_started(decoded, namespace_path(pod))
-        return pod_of(pod, cached.limits, cached.annotations, self._resized.get(pod.id))
+        return pod_of(
+            pod, cached.limits, cached.annotations, cached.labels, self._resized.get(pod.id)
+        )
 
     def _read_pod(self, pod: api.PodSandbox) -> _CachedPod:
         parent = pod.linux.cgroup_parent
@@ -223,11 +227,15 @@ class Decoder:
         # kubelet kuberuntime, calculateSandboxResources (ExcludeOverhead).
         overhead_bytes = memory_limit(pod.linux.pod_overhead) or 0
         limits = PodCgroup(hugepages, max(0, (limit_bytes or 0) - overhead_bytes))
-        return _CachedPod(limits, own_annotations(pod.annotations))
+        keys = (key for key in self._facts.label_keys if key in pod.labels)
+        labels = {key: pod.labels[key] for key in keys}
+        return _CachedPod(limits, own_annotations(pod.annotations), labels)
 
     def _ended_pod(self, pod: api.PodSandbox) -> events.PodSandbox:
         cached = self._cached.get(pod.id, _UNKNOWN_POD)
-        return pod_of(pod, cached.limits, cached.annotations, self._resized.get(pod.id))
+        return pod_of(
+            pod, cached.limits, cached.annotations, cached.labels, self._resized.get(pod.id)
+        )
 
 
 def _with_present_limit(container: events.Container, limit_bytes: int | None) -> events.Container:

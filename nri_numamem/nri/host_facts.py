@@ -48,6 +48,8 @@ class HostFacts(Protocol):
     """Whether the setting networkHints is on."""
     sets_policies: bool = False
     """Whether the setting memoryPolicy allows policies."""
+    label_keys: tuple[str, ...] = ()
+    """The labels of pods by which the setting partitions selects."""
 
     def hugepage_limits(self, _cgroup_parent: str, /) -> Mapping[int, int]:
         """Return page size in bytes -> limit in bytes of a pod's cgroup."""

@@ -54,6 +54,7 @@ def pod_of(
     pod: api.PodSandbox,
     limits: PodCgroup,
     annotations: Mapping[str, str],
+    labels: Mapping[str, str],
     resized_bytes: int | None = None,
 ) -> events.PodSandbox:
     """Return a pod; its memory limit is the larger of the runtime's figure and the cgroup's.
@@ -73,6 +74,7 @@ def pod_of(
         memory_limit_bytes=memory_bytes,
         hugepage_limits=limits.hugepages,
         annotations=annotations,
+        labels=labels,
     )
 
 

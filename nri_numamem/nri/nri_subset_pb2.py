@@ -51,11 +51,12 @@ DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
     b'"\x1b\n\x19PostStartContainerRequest'
     b'"\x1c\n\x1aPostUpdateContainerRequest'
     b'"$\n"ValidateContainerAdjustmentRequest'
-    b'"\xfd\x01\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tna'
-    b"mespace\x18\x04 \x01(\t\x12<\n\x0bannotations\x18\x06 \x03(\x0b2'.nri.plugin.PodSandbox.A"
-    b'nnotationsEntry\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\x12*\n\x05linux\x18\x08 \x01(\x0b2\x1b.nr'
-    b'i.plugin.LinuxPodSandbox\x1a2\n\x10AnnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n'
-    b'\x05value\x18\x02 \x01(\t:\x028\x01'
+    b'"\xe0\x02\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tna'
+    b'mespace\x18\x04 \x01(\t\x122\n\x06labels\x18\x05 \x03(\x0b2".nri.plugin.PodSandbox.Labels'
+    b"Entry\x12<\n\x0bannotations\x18\x06 \x03(\x0b2'.nri.plugin.PodSandbox.Annotatio"
+    b'nsEntry\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\x12*\n\x05linux\x18\x08 \x01(\x0b2\x1b.nri.plugin'
+    b'.LinuxPodSandbox\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:'
+    b'\x028\x01\x1a2\n\x10AnnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x028\x01'
     b'"\xbd\x01\n\x0fLinuxPodSandbox\x120\n\x0cpod_overhead\x18\x01 \x01(\x0b2\x1a.nri.plugin.Linu'
     b'xResources\x121\n\rpod_resources\x18\x02 \x01(\x0b2\x1a.nri.plugin.LinuxResource'
     b's\x12\x15\n\rcgroup_parent\x18\x03 \x01(\t\x12.\n\nnamespaces\x18\x05 \x03(\x0b2\x1a.nri.plugin.Li'

@@ -419,6 +419,9 @@ class PodSandbox(_Message):
     uid: str
     NAMESPACE_FIELD_NUMBER: _Final = 4
     namespace: str
+    LABELS_FIELD_NUMBER: _Final = 5
+    @property
+    def labels(self) -> _containers.ScalarMap[str, str]: ...
     ANNOTATIONS_FIELD_NUMBER: _Final = 6
     @property
     def annotations(self) -> _containers.ScalarMap[str, str]: ...
@@ -434,12 +437,13 @@ class PodSandbox(_Message):
         name: str = ...,
         uid: str = ...,
         namespace: str = ...,
+        labels: _Mapping[str, str] | None = ...,
         annotations: _Mapping[str, str] | None = ...,
         runtime_handler: str = ...,
         linux: LinuxPodSandbox | None = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["linux"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["id", "name", "uid", "namespace", "annotations", "runtime_handler", "linux"]) -> None: ...
+    def ClearField(self, field_name: _Literal["id", "name", "uid", "namespace", "labels", "annotations", "runtime_handler", "linux"]) -> None: ...
 
 class LinuxPodSandbox(_Message):
     POD_OVERHEAD_FIELD_NUMBER: _Final = 1

@@ -21,7 +21,14 @@ from nri_numamem.numa.memory_policy import (
     mode_and_count,
     policy_of,
 )
-from nri_numamem.numa.partitions import Exclusive, Layout, Partition, PartitionNodes, lay_out
+from nri_numamem.numa.partitions import (
+    Exclusive,
+    Layout,
+    Partition,
+    PartitionNodes,
+    PartitionsError,
+    lay_out,
+)
 from nri_numamem.numa.preferences import PodStrategies, Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,
@@ -54,6 +61,7 @@ __all__ = [
     "OnUnsupported",
     "Partition",
     "PartitionNodes",
+    "PartitionsError",
     "PodStrategies",
     "PolicyMode",
     "Preferences",

@@ -14,7 +14,7 @@ An example on four nodes, of which 0 and 1 are close::
 rest may use nodes 0-1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -26,6 +26,13 @@ from nri_numamem.numa.preferences import Preferences
 REST = "default"
 """The name of the entry that describes the rest."""
 SYSTEM_NAMESPACE = "kube-system"
+
+
+class PartitionsError(ValueError):
+    """Partitions that leave no NUMA node to other pods; the text is one line with the remedy."""
+
+    path: tuple[str | int, ...] = ("partitions",)
+    """The setting in question, as keys."""
 
 
 class Exclusive(StrEnum):
@@ -64,6 +71,11 @@ class Partition:
         """Return whether a pod belongs to the partition, unless an earlier one matches too."""
         is_listed = not self.namespaces or any(fnmatchcase(namespace, p) for p in self.namespaces)
         return is_listed and all(labels.get(key) == value for key, value in self.selector.items())
+
+
+def label_keys_of(partitions: Iterable[Partition]) -> tuple[str, ...]:
+    """Return the keys of the labels that a selector names, sorted."""
+    return (*sorted({key for each in partitions for key in each.selector}),)
 
 
 @dataclass(frozen=True, slots=True)

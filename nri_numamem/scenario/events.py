@@ -31,6 +31,7 @@ def sandbox_event(sandbox_id: str, described: ScenarioPod) -> PodSandbox:
         _LEVELS[described.qos],
         limits_of_pod(described.pod),
         described.annotations,
+        described.labels,
     )
 
 
@@ -59,7 +60,7 @@ def sandbox_of_entries(
 ) -> PodSandbox:
     """Return the sandbox of a pod; only its assignments are known."""
     total = sum_blocks(chain.from_iterable(entries.values()))
-    return _sandbox(sandbox_id, uid, "default", uid, "", total, {})
+    return _sandbox(sandbox_id, uid, "default", uid, "", total, {}, {})
 
 
 def container_event(
@@ -97,6 +98,7 @@ def _sandbox(
     level: str,
     request: Request,
     annotations: Mapping[str, str],
+    labels: Mapping[str, str],
 ) -> PodSandbox:
     # A slash in a uid would be a level of its own.
     cgroup_parent = f"/kubepods/{level}pod{uid.replace('/', '_')}"
@@ -110,6 +112,7 @@ def _sandbox(
         memory_bytes,
         hugepages,
         annotations,
+        labels,
     )
 
 

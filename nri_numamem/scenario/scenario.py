@@ -41,6 +41,7 @@ from nri_numamem.numa import (
     MemoryNodesError,
     NodeSet,
     NumaNode,
+    PartitionsError,
     is_memory_resource,
 )
 from nri_numamem.scenario.steps import Step, Surroundings, read_steps
@@ -265,7 +266,7 @@ def _start(
     if machine is not None and not state.machine_state:
         try:
             context = new_context(machine, policy)
-        except (MemoryNodesError, ReservedMemoryError) as error:
+        except (MemoryNodesError, PartitionsError, ReservedMemoryError) as error:
             raise ScenarioError(("settings",), f"settings.{error}") from error
         return context, state.replayed(("state",), context.empty_accounting())
     if machine is None:

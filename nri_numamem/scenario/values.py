@@ -51,6 +51,7 @@ class ScenarioPod:
     qos: QosClass
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of the domain numamem.io."""
+    labels: Mapping[str, str] = field(default_factory=dict)
     cpus: Mapping[str, CpuAmounts] = field(default_factory=dict)
     """Container name -> its CPU request and limit; none for a container that is missing."""
 
@@ -212,19 +213,23 @@ def read_pod(path: SettingsPath, manifest: object) -> ScenarioPod:
         raise SettingsError((*path, *inside), problem, remedy) from error
     metadata = read_mapping((*path, "metadata"), top.get("metadata"))
     name, namespace = metadata.get("name"), metadata.get("namespace")
-    annotations = _read_annotations((*path, "metadata", "annotations"), metadata.get("annotations"))
+    annotations, labels = (
+        _read_texts((*path, "metadata", key), metadata.get(key))
+        for key in ("annotations", "labels")
+    )
     return ScenarioPod(
         pod,
         str(name or pod.uid),
         str(namespace or "default"),
         qos,
         own_annotations(annotations),
+        labels,
         cpus,
     )
 
 
-def _read_annotations(path: SettingsPath, value: object) -> dict[str, str]:
-    """Return a pod's annotations; the API server accepts only texts as their values."""
+def _read_texts(path: SettingsPath, value: object) -> dict[str, str]:
+    """Return a pod's annotations or labels; the API server accepts only texts as their values."""
     found: dict[str, str] = {}
     for name, text in read_mapping(path, value).items():
         if not isinstance(text, str):
