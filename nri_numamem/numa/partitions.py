@@ -98,6 +98,8 @@ class Layout:
     rest: PartitionNodes
     unpinned_nodes: NodeSet
     """The nodes that `exclusive: all` leaves to containers that are not pinned; may be empty."""
+    closed: NodeSet = field(default_factory=NodeSet)
+    """The nodes of the partitions with `exclusive: all`."""
 
     def of_pod(self, namespace: str, labels: Mapping[str, str]) -> PartitionNodes:
         """Return the partition of a pod: the first that matches, or the rest."""
@@ -119,10 +121,11 @@ class Layout:
         is_system = namespace == SYSTEM_NAMESPACE
         if is_system and SYSTEM_NAMESPACE not in found.partition.namespaces:
             return NodeSet()
-        if found.partition.confine:
+        if found.partition.confine and found.nodes:
             return found.nodes
-        is_inside = found.partition.exclusive is Exclusive.ALL
-        return NodeSet() if is_inside else self.unpinned_nodes
+        if self.closed.issubset(found.nodes):
+            return NodeSet()
+        return self.unpinned_nodes | (found.nodes & self.closed)
 
 
 def lay_out(
@@ -134,28 +137,28 @@ def lay_out(
     """Return the partitions on a machine.
 
     `usable` are the nodes on which containers may be pinned, `memory_nodes` those that have memory.
-    `preferences` order the sets of a `count`. Two partitions have no common node.
+    `preferences` order the sets of a `count`. Two partitions have no common node. A partition whose
+    nodes the machine lacks has none, so the others may use those that it has.
     """
     rest = next((each for each in partitions if each.is_rest), Partition(REST))
     others = [each for each in partitions if not each.is_rest]
     free = usable
     for each in others:
-        free = free - each.nodes
+        free -= each.nodes if each.nodes.issubset(usable) else NodeSet()
     entries = list[PartitionNodes]()
     exclusive, closed = NodeSet(), NodeSet()
     for each in others:
         found = _on_machine(each, usable, free, preferences)
         entries.append(found)
-        nodes = found.nodes or each.nodes
-        free = free - nodes
+        free -= found.nodes
         if each.exclusive is not Exclusive.NONE:
-            exclusive |= nodes
+            exclusive |= found.nodes
         if each.exclusive is Exclusive.ALL:
-            closed |= nodes
+            closed |= found.nodes
     left = usable - exclusive
     problem = "" if left else "the partitions leave no NUMA node to the other pods"
     unpinned = memory_nodes - closed if closed else NodeSet()
-    return Layout((*entries,), PartitionNodes(rest, left, problem), unpinned)
+    return Layout((*entries,), PartitionNodes(rest, left, problem), unpinned, closed)
 
 
 def _on_machine(
