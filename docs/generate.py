@@ -20,6 +20,7 @@ from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.cpu_following import records as cpu_following
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
+from nri_numamem.engine.features.partitions import records as partitions
 from nri_numamem.engine.features.placement_strategy import records as placement_strategy
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import (
@@ -53,6 +54,7 @@ SECTIONS: Mapping[str, tuple[ModuleType, ...]] = {
     "Containers": (containers, running),
     "Pods": (pods,),
     "Burstable pods": (burstable_pods,),
+    "Partitions": (partitions,),
     "Placement strategies": (placement_strategy,),
     "Memory policies": (memory_policies,),
     "Network hints": (network_hints,),

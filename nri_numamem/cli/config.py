@@ -18,11 +18,13 @@ from nri_numamem.cli.host_arguments import (
 )
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
+from nri_numamem.cli.render.texts import partition_text
 from nri_numamem.config import load
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import effective_settings
+from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
@@ -136,6 +138,8 @@ def _print_check(path: Path, context: "Context") -> None:
     for node_id, limits in sorted(context.reserved.items()):
         amounts = [f"{name} {format_quantity(size)}" for name, size in limits.items()]
         print(f"  node {node_id}: reserved {', '.join(amounts) or 'nothing'} ({source})")
+    for found, _ in accounting_by_partition(context, context.empty_accounting()):
+        print(f"  {partition_text(found)}")
     for note in context.policy.notes:
         print(f"  note: {note}")
 

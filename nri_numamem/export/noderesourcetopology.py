@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.features.partitions.feature import layout_of
 from nri_numamem.export.amounts import (
     Amounts,
     CpuUse,
@@ -37,6 +38,9 @@ KIND = "NodeResourceTopology"
 
 MANAGED_BY = ("app.kubernetes.io/managed-by", "nri-numamem")
 """The label by which all objects of this program are found, and deleted."""
+
+PARTITION = "partition"
+"""The attribute of a zone with the name of the node's partition; no scheduler reads it."""
 
 ZONE_LIMIT = 64
 """The scheduler plugin has bit masks of 64 nodes, and fails with a panic for node 64."""
@@ -94,6 +98,7 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
     memory = memory_amounts(host.context, host.state, host.pool_use)
     cpus = cpu_amounts(nodes, host.state, host.cpus)
     devices = device_amounts(host.kubelet)
+    partitions = _partitions(host.context)
     signature = None if host.pods is None else fingerprint(host.pods)
     metadata: dict[str, object] = {
         "name": host.node_name,
@@ -112,6 +117,7 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
                 nodes,
                 cpus[node.node_id],
                 {**memory[node.node_id], **devices.get(node.node_id, {})},
+                partitions.get(node.node_id, ""),
             )
             for node in nodes
         ],
@@ -130,17 +136,30 @@ def _attributes(context: Context, zones: int, signature: str | None) -> list[dic
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
+def _partitions(context: Context) -> dict[int, str]:
+    """Return node id -> the name of its partition; empty without the setting."""
+    layout = layout_of(context)
+    if layout is None:
+        return {}
+    found = dict.fromkeys(layout.rest.nodes, layout.rest.partition.name)
+    for each in layout.entries:
+        found |= dict.fromkeys(each.nodes, each.partition.name)
+    return found
+
+
 def _zone(
     node: NumaNode,
     nodes: Iterable[NumaNode],
     cpu: Amounts,
     others: Mapping[str, Amounts],
+    partition: str,
 ) -> dict[str, object]:
     resources = [resource_of_cpus(cpu)]
     resources += [resource_of_units(name, amounts) for name, amounts in others.items()]
     return {
         "name": _name(node),
         "type": "Node",
+        **({"attributes": [{"name": PARTITION, "value": partition}]} if partition else {}),
         "costs": [
             {"name": _name(other), "value": node.distance_to(other.node_id)} for other in nodes
         ],

@@ -13,10 +13,12 @@ from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files, roots
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
 from nri_numamem.cli.live.outside import OutsideUse, outside_uses
+from nri_numamem.cli.render.texts import partition_text
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
+from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,
@@ -95,8 +97,7 @@ def check_configuration(
     for name in map(str, files):
         try:
             settings = load_file(host.path(name), root=host.root)
-            if machine is not None:
-                context_of(settings, machine)
+            unusable = _unusable_partitions(settings, machine)
         except UsageError as error:
             remedy = "the plugin does not start with it; correct it, then: nri-numamem config check"
             findings.append(Finding("configuration", Verdict.FAIL, str(error), remedy))
@@ -107,7 +108,22 @@ def check_configuration(
             Finding("configuration", Verdict.WARN, f"{name}: {note}", "see docs/configuration.md")
             for note in settings.notes
         ]
+        findings += unusable
     return tuple(findings), settings
+
+
+def _unusable_partitions(settings: Settings, machine: Machine | None) -> list[Finding]:
+    """Return a finding for each partition that the machine lacks; UsageError as context_of()."""
+    if machine is None:
+        return []
+    context = context_of(settings, machine)
+    found = (each for each, _ in accounting_by_partition(context, context.empty_accounting()))
+    remedy = "its pods are refused, or run unpinned (whenUnsatisfiable); correct partitions"
+    return [
+        Finding("partitions", Verdict.FAIL, partition_text(each), remedy)
+        for each in found
+        if each.problem
+    ]
 
 
 def check_hugepages(host: Host, config: Path | None, state_file: str | None) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ _OUTCOMES = {
 
 # Of what came after a decision.
 _LATER_LIMIT = 5
-LATER = ("policy", "source", "nodes", "cpus", "outcome", "cause")
+LATER = ("policy", "source", "partition", "nodes", "cpus", "outcome", "cause")
 """Fields of events after a decision that are shown."""
 
 

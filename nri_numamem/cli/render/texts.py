@@ -1,11 +1,12 @@
-"""Texts for people: times, also for documents, durations, and why a placement strategy decided."""
+"""Texts for people: times, also for documents, durations, partitions, why a strategy decided."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION
-from nri_numamem.numa import NodeSet, Strategy
+from nri_numamem.numa import Exclusive, NodeSet, PartitionNodes, Strategy
 
 # The last second of the year 9999.
 _LAST_S = 253_402_300_799
@@ -61,3 +62,13 @@ def listed(names: Sequence[str], most: int) -> str:
     """Return "a, b and 3 more": at most some names, and how many there are beside them."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def partition_text(found: PartitionNodes) -> str:
+    """Return "partition web: nodes 2-3, exclusive guaranteed", or why it is unusable."""
+    partition = found.partition
+    if found.problem:
+        return f"partition {partition.name} is unusable: {found.problem}"
+    more = "" if partition.exclusive is Exclusive.NONE else f", exclusive {partition.exclusive}"
+    more += ", confined" if partition.confine else ""
+    return f"partition {partition.name}: {format_nodes(found.nodes)}{more}"

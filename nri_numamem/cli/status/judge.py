@@ -17,8 +17,10 @@ from nri_numamem.cli.status.report import (
     Difference,
     Kind,
     Node,
+    PartitionRow,
     Report,
     is_notable,
+    sums_of,
 )
 from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core.context import Context
@@ -27,10 +29,11 @@ from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.features.residency.head_room import head_rooms
+from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.engine.records import containers
-from nri_numamem.memorymanager import NodeState, mask_unavailable_hugepages, nodes_of
+from nri_numamem.memorymanager import NodeState, State, mask_unavailable_hugepages, nodes_of
 from nri_numamem.memorymanager.holder import HolderKind, container_name
-from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
+from nri_numamem.memorymanager.largest import Largest, largest_on_group, largest_on_node
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import MEMORY, humanize_bytes
 from nri_numamem.topologymanager import TopologyPolicy
@@ -56,17 +59,35 @@ def judge(facts: Facts) -> Report:
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
         masked, outside = found.state, dict(found.amounts)
-    resources = present_resources(masked)
-    allows_groups = facts.context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
-    rows = _rows(facts, state)
+    nodes, rows = tuple(_nodes(facts.context, state, outside)), _rows(facts, state)
     return Report(
         facts,
-        tuple(_nodes(facts.context, state, outside)),
-        {name: largest_on_node(masked, name) for name in resources},
-        {name: largest_on_group(masked, name) for name in resources if allows_groups},
+        nodes,
+        *_largest(facts.context, masked),
         rows,
         tuple(_differences(facts, state, rows)),
+        tuple(_partitions(facts.context, masked, nodes)),
     )
+
+
+def _largest(
+    context: Context, accounting: State
+) -> tuple[Mapping[str, Largest], Mapping[str, Largest]]:
+    """Return resource name -> the largest request on one node, and on several."""
+    resources = present_resources(accounting)
+    allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
+    return (
+        {name: largest_on_node(accounting, name) for name in resources},
+        {name: largest_on_group(accounting, name) for name in resources if allows_groups},
+    )
+
+
+def _partitions(
+    context: Context, accounting: State, nodes: Sequence[Node]
+) -> Iterator[PartitionRow]:
+    for found, own in accounting_by_partition(context, accounting):
+        inside = [node for node in nodes if node.node_id in found.nodes]
+        yield PartitionRow(found, sums_of(inside), *_largest(context, own))
 
 
 def _nodes(

@@ -12,7 +12,9 @@ from nri_numamem.cli.render.bars import (
     NOT_FOR_PODS,
     POOLS,
     bar,
+    fixed,
     legend_of,
+    plain_table,
 )
 from nri_numamem.cli.render.node_table import (
     LABEL_WIDTH,
@@ -25,10 +27,13 @@ from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.status.report import (
     Amounts,
     Node,
+    PartitionRow,
     Report,
+    sums_of,
 )
 from nri_numamem.engine.core.cpu_requests import MILLICORES
 from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.numa import MEMORY, Machine, NodeSet, humanize_bytes
 
 _PARTS = (NOT_FOR_PODS, POOLS, ASSIGNED, HELD, FREE)
@@ -49,10 +54,13 @@ def show_nodes(screen: Screen, report: Report) -> None:
     screen.heading(title)
     screen.shown(_node_table(rows, screen.width, ascii_only=screen.ascii_only))
     screen.shown(legend_of(_PARTS, gap=2, ascii_only=screen.ascii_only))
-    for number, text in enumerate(_totals(_sums(report.nodes))):
+    for number, text in enumerate(_totals(sums_of(report.nodes))):
         screen.labelled("" if number else "total", text)
     for number, text in enumerate(filter(None, (cpus_text(nodes) for nodes, _ in rows))):
         screen.labelled("" if number else "CPUs", text)
+    if report.partitions:
+        _show_partitions(screen, report.partitions)
+        return
     for number, text in enumerate(_fitting(report)):
         screen.labelled("" if number else "fits now", text)
 
@@ -60,7 +68,7 @@ def show_nodes(screen: Screen, report: Report) -> None:
 def _node_table(
     rows: Sequence[tuple[Sequence[Node], str]], width: int, *, ascii_only: bool
 ) -> Table:
-    sums = [_sums(nodes) for nodes, _ in rows]
+    sums = [sums_of(nodes) for nodes, _ in rows]
     # Not every node has pools of each size.
     resources = [
         name
@@ -81,14 +89,6 @@ def _node_table(
             cells.append(humanize_bytes(amounts[resource].free))
         table.add_row(label, _group(nodes), *cells)
     return table
-
-
-def _sums(nodes: Sequence[Node]) -> dict[str, Amounts]:
-    sums: dict[str, Amounts] = {}
-    for node in nodes:
-        for name, amounts in node.amounts.items():
-            sums[name] = sums.get(name, Amounts(0)).plus(amounts)
-    return sums
 
 
 def _bar(amounts: Amounts, width: int, *, ascii_only: bool) -> Text:
@@ -122,12 +122,35 @@ def _totals(sums: Mapping[str, Amounts]) -> Iterator[str]:
 def _fitting(report: Report) -> Iterator[str]:
     """Yield a text per resource: what fits now on one node, and on several."""
     for resource, one in report.one_node.items():
-        several = report.several_nodes.get(resource)
-        found = [each for each in (one, several) if each is not None and each.size_bytes]
-        texts = [
-            f"{humanize_bytes(each.size_bytes)} on {format_nodes(each.nodes)}" for each in found
-        ]
-        yield f"{resource} {', '.join(texts) or 'nothing'}"
+        yield f"{resource} {_fits(one, report.several_nodes.get(resource))}"
+
+
+def _fits(*largest: Largest | None) -> str:
+    found = [each for each in largest if each is not None and each.size_bytes]
+    texts = (f"{humanize_bytes(each.size_bytes)} on {format_nodes(each.nodes)}" for each in found)
+    return ", ".join(texts) or "nothing"
+
+
+def _show_partitions(screen: Screen, rows: Sequence[PartitionRow]) -> None:
+    """Print the partitions, each with a line per resource."""
+    screen.heading("Partitions")
+    table = plain_table("partition", fixed("nodes"), "resource", "free", "fits now")
+    for row in rows:
+        if row.found.problem:
+            table.add_row(row.found.partition.name, "-", "", "", _unusable(row.found.problem))
+        for number, (resource, amounts) in enumerate(row.amounts.items()):
+            for_pods = amounts.assigned + amounts.held + amounts.free
+            if resource != MEMORY and not amounts.total:
+                continue
+            first = ("", "") if number else (row.found.partition.name, str(row.found.nodes))
+            free = f"{humanize_bytes(amounts.free)} of {humanize_bytes(for_pods)}"
+            fits = _fits(row.one_node.get(resource), row.several_nodes.get(resource))
+            table.add_row(*first, resource, free, fits)
+    screen.shown(table)
+
+
+def _unusable(problem: str) -> Text:
+    return Text(f"unusable: {problem}", "bold red")
 
 
 def clusters_of(machine: Machine, nodes: NodeSet) -> list[NodeSet]:

@@ -4,7 +4,7 @@ docs/status.md describes the document. New keys may come in any release; a key t
 its meaning, raises the version.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
@@ -14,7 +14,7 @@ from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time, known_time
 from nri_numamem.memorymanager.largest import Largest
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import NodeSet, PartitionNodes
 from nri_numamem.version import VERSION
 
 
@@ -64,6 +64,27 @@ class Node:
     """Resource name -> amounts, `memory` first."""
     cpus: Cpus | None = None
     """None where CPU requests do not count."""
+
+
+def sums_of(nodes: Iterable[Node]) -> dict[str, Amounts]:
+    """Return resource name -> the sums over some nodes."""
+    sums: dict[str, Amounts] = {}
+    for node in nodes:
+        for name, amounts in node.amounts.items():
+            sums[name] = sums.get(name, Amounts(0)).plus(amounts)
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A partition (`partitions`), and what its pods can get."""
+
+    found: PartitionNodes
+    amounts: Mapping[str, Amounts]
+    """Resource name -> sums over the nodes, `memory` first."""
+    one_node: Mapping[str, Largest]
+    several_nodes: Mapping[str, Largest]
+    """As in the report, for the pods of the partition."""
 
 
 class Condition(StrEnum):
@@ -173,6 +194,8 @@ class Report:
     """Resource name -> the same on several nodes; empty if the policy allows one only."""
     containers: tuple[ContainerRow, ...] = ()
     differences: tuple[Difference, ...] = ()
+    partitions: tuple[PartitionRow, ...] = ()
+    """Those of the setting, and the rest; empty without the setting."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -203,13 +226,8 @@ def report_document(report: Report) -> dict[str, object]:
             "changed": known_time(facts.changed_s),
         },
         "nodes": [_node(node) for node in report.nodes],
-        "largestRequest": {
-            resource: {
-                "oneNode": _largest(largest),
-                "severalNodes": _largest(report.several_nodes.get(resource)),
-            }
-            for resource, largest in report.one_node.items()
-        },
+        "largestRequest": _largest_requests(report),
+        "partitions": [_partition(row) for row in report.partitions],
         "containers": [_container(row) for row in report.containers],
         "notManagedPods": dict(facts.other_pods),
         "hugepageUsers": users["processes"],
@@ -272,6 +290,29 @@ def _amounts(amounts: Amounts) -> dict[str, int]:
         "assigned": amounts.assigned,
         "keptForPods": amounts.held,
         "free": amounts.free,
+    }
+
+
+def _partition(row: PartitionRow) -> dict[str, object]:
+    partition = row.found.partition
+    return {
+        "name": partition.name,
+        "nodes": list(row.found.nodes),
+        "exclusive": partition.exclusive.value,
+        "confine": partition.confine,
+        "problem": row.found.problem or None,
+        "resources": {name: _amounts(amounts) for name, amounts in row.amounts.items()},
+        "largestRequest": _largest_requests(row),
+    }
+
+
+def _largest_requests(found: Report | PartitionRow) -> dict[str, object]:
+    return {
+        resource: {
+            "oneNode": _largest(largest),
+            "severalNodes": _largest(found.several_nodes.get(resource)),
+        }
+        for resource, largest in found.one_node.items()
     }
 
 

@@ -14,6 +14,7 @@ from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.cpu_following import records as cpu_following
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
+from nri_numamem.engine.features.partitions import records as partitions
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import connection, containers, cpus, machine, pods, process, running
 from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Later, Record
@@ -24,7 +25,7 @@ from nri_numamem.observe.history.lines import Entry
 # The modules that define the events of the history.
 MODULES = (
     *(containers, running, pods, machine, connection, process, cpus),
-    *(burstable_pods, cpu_following, memory_policies, network_hints, residency),
+    *(burstable_pods, cpu_following, memory_policies, network_hints, partitions, residency),
 )
 
 _SETS: Mapping[type, Callable[[str], object]] = {NodeSet: NodeSet.parse, CpuSet: CpuSet.parse}

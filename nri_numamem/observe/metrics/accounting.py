@@ -10,6 +10,7 @@ from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
 from nri_numamem.engine.features.residency.remote_memory import Round
+from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,
@@ -71,14 +72,19 @@ def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     text = "Memory of running containers exceeding their nodes' allocatable."
     values = uncharged_bytes(context, accounting, is_excluded=False)
     yield gauge("shortfall_bytes", text, values, "resource")
+    text = "Largest request that fits on one NUMA node, or on several; CPUs are not considered."
+    yield gauge("largest_request_bytes", text, _largest(context, accounting), "nodes", "resource")
+
+
+def _largest(context: Context, accounting: State) -> dict[tuple[str, str], int]:
+    """Return "one" or "group", and resource -> bytes of the largest request that fits."""
     allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
-    largest: dict[tuple[str, ...], int] = {}
+    largest: dict[tuple[str, str], int] = {}
     for resource in resources_of(accounting):
         largest["one", resource] = largest_on_node(accounting, resource).size_bytes
         group = largest_on_group(accounting, resource).size_bytes if allows_groups else 0
         largest["group", resource] = group
-    text = "Largest request that fits on one NUMA node, or on several; CPUs are not considered."
-    yield gauge("largest_request_bytes", text, largest, "nodes", "resource")
+    return largest
 
 
 def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
@@ -107,6 +113,34 @@ def node_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     text = "Memory of containers that have an excluded NUMA node; it counts nowhere else."
     values = uncharged_bytes(context, accounting, is_excluded=True)
     yield gauge("excluded_nodes_bytes", text, values, "resource")
+
+
+def partition_metrics(context: Context, accounting: State) -> Iterator[Metric]:
+    """Yield what each partition has and can hold; nothing without the setting."""
+    usable: dict[str, int] = {}
+    tables: dict[str, dict[tuple[str, ...], int]] = {"allocatable": {}, "free": {}}
+    largest: dict[tuple[str, ...], int] = {}
+    for found, own in accounting_by_partition(context, accounting):
+        name = found.partition.name
+        usable[name] = int(not found.problem)
+        for node in own.machine_state.values():
+            for resource, table in node.memory_map.items():
+                for figure, sums in tables.items():
+                    key = (name, resource)
+                    sums[key] = sums.get(key, 0) + getattr(table, figure)
+        for (nodes, resource), size_bytes in _largest(context, own).items():
+            largest[name, nodes, resource] = size_bytes
+    if usable:
+        text = "Whether the machine has the NUMA nodes of the partition."
+        yield gauge("partition_usable", text, usable, "partition")
+        for figure, sums in tables.items():
+            text = f"{_TABLES[figure]} Sum over the NUMA nodes of the partition."
+            yield gauge(f"partition_{figure}_bytes", text, sums, "partition", "resource")
+        text = (
+            "Largest request of a pod of the partition that fits on one NUMA node, or on several."
+        )
+        labels = ("partition", "nodes", "resource")
+        yield gauge("partition_largest_request_bytes", text, largest, *labels)
 
 
 def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:

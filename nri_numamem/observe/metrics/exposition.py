@@ -22,6 +22,7 @@ from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.cpu_following import records as cpu_following
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
+from nri_numamem.engine.features.partitions import records as partitions
 from nri_numamem.engine.features.placement_strategy import records as placement_strategy
 from nri_numamem.engine.records import connection, containers, machine, pods, process, running
 from nri_numamem.engine.records.plain import fields_of
@@ -32,6 +33,7 @@ from nri_numamem.observe.metrics.accounting import (
     container_metrics,
     cpu_metrics,
     node_metrics,
+    partition_metrics,
     remote_metric,
     residency_metrics,
 )
@@ -101,6 +103,10 @@ _SUMS: Mapping[str, tuple[str, _Kinds]] = {
     "ignored_strategy_annotations": (
         "Pods whose strategy is not allowed.",
         (placement_strategy.PlacementStrategyIgnored,),
+    ),
+    "confined_containers": (
+        "Containers that got NUMA nodes by partitions, without an assignment.",
+        (partitions.Confined,),
     ),
     "cpuset_mems_reapplied": (
         "Updates repeated because runtime and cgroup showed different cpuset.mems.",
@@ -189,6 +195,7 @@ class Metrics:
             yield remote_metric({**known, **self._sources.remote_bytes()})
             yield from accounting_metrics(context, state.accounting)
             yield from node_metrics(context, state.accounting)
+            yield from partition_metrics(context, state.accounting)
             yield from cpu_metrics(context, state)
             last = self._sources.residency()
             if last is not None:
