@@ -161,7 +161,8 @@ def _check_with_others(
             raise SettingsError((*path, "name"), problem, "give each its own")
         if common := partition.nodes & other.nodes:
             noun = "NUMA node" if len(common) == 1 else "NUMA nodes"
-            problem = f"{noun} {common} also in partition {other.name}"
+            verb = "is" if len(common) == 1 else "are"
+            problem = f"{noun} {common} {verb} also in partition {other.name}"
             raise SettingsError((*path, "nodes"), problem, "keep each node in one of them")
 
 

@@ -123,7 +123,13 @@ class Rejection:
         def explain() -> Explanation:
             return replace(self.explanation, facts=f"{self.explanation.facts}; {fact}")
 
-        return Rejection(self.reason, explain, is_of_pod=self.is_of_pod, common=self.common)
+        return Rejection(
+            self.reason,
+            explain,
+            is_of_pod=self.is_of_pod,
+            common=self.common,
+            find_remedies=self._find_remedies,
+        )
 
     def explained(
         self,

@@ -18,6 +18,7 @@ from nri_numamem.engine.features.memory_policies.records import (
     PolicyChoice,
     problem_text,
 )
+from nri_numamem.engine.features.partitions.records import Confined
 from nri_numamem.engine.records.common import Hints
 from nri_numamem.engine.records.containers import Misaligned, Placed
 from nri_numamem.engine.records.plain import plain
@@ -83,6 +84,19 @@ class StrategyResult:
         return {"strategy": self.strategy, "source": self.source, "equalNodes": equal}
 
 
+@dataclass(frozen=True, slots=True)
+class ConfinedResult:
+    """The nodes that a container got by the setting `partitions`, without an assignment."""
+
+    partition: str
+    nodes: NodeSet
+
+    @property
+    def document(self) -> dict[str, RecordValue]:
+        """The result as `simulate --output json` prints it."""
+        return {"partition": self.partition, "nodes": str(self.nodes)}
+
+
 @dataclass(slots=True)
 class Found:
     """What the records of a step show, by container name."""
@@ -94,6 +108,7 @@ class Found:
     strategies: dict[str, StrategyResult] = field(default_factory=dict)
     cpus: dict[str, CpusResult] = field(default_factory=dict)
     """The CPUs beside its memory, if CPUs follow memory."""
+    confined: dict[str, ConfinedResult] = field(default_factory=dict)
 
     def add(self, container: Container, records: Sequence[Record]) -> None:
         """Add the records of an event of this container."""
@@ -109,6 +124,8 @@ class Found:
                     policies.append(PolicyResult(chosen.policy, chosen.source, str(record.nodes)))
                 case MemoryPolicyIgnored(chosen=chosen, cause=cause):
                     policies.append(PolicyResult(chosen.policy, chosen.source, cause=cause))
+                case Confined():
+                    self.confined[name] = ConfinedResult(record.partition, record.nodes)
                 case CpusSet() | CpusNotSet():
                     if record.names.container_id == container.container_id:
                         cpus = str(record.cpus) if isinstance(record, CpusSet) else ""
@@ -185,6 +202,7 @@ class Outcome:
             "podPlacementStrategy": None if pod is None else pod.document,
             "placementStrategies": {name: each.document for name, each in found.strategies.items()},
             "cpus": {name: each.document for name, each in found.cpus.items()},
+            "confined": {name: each.document for name, each in found.confined.items()},
         }
         return {key: part for key, part in parts.items() if part}
 

@@ -9,6 +9,7 @@ from nri_numamem.cli.explain.decision import Advice, advice_of
 from nri_numamem.cli.explain.select import Key, Names, Query, by_container, names_of, of_pod
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.engine.features.partitions.records import Confined
 from nri_numamem.engine.records import connection, containers, pods, process, running
 from nri_numamem.engine.records.common import UNPINNED
 from nri_numamem.engine.records.machine import Machine
@@ -182,7 +183,9 @@ def _container(
 ) -> ContainerStory:
     decisions = [entry for entry in entries if outcome_of(entry) is not None]
     newest = decisions[-1] if decisions else None
-    outcome = (newest and outcome_of(newest)) or Outcome.UNKNOWN
+    is_confined = any(isinstance(entry.record, Confined) for entry in entries)
+    undecided = Outcome.NOT_MANAGED if is_confined else Outcome.UNKNOWN
+    outcome = (newest and outcome_of(newest)) or undecided
     of_its_pod = list(of_pod(everything, key[0]))
     after_s = newest.time_s if newest is not None else 0.0
     later = [

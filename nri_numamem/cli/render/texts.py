@@ -70,5 +70,5 @@ def partition_text(found: PartitionNodes) -> str:
     if found.problem:
         return f"partition {partition.name} is unusable: {found.problem}"
     more = "" if partition.exclusive is Exclusive.NONE else f", exclusive {partition.exclusive}"
-    more += ", confined" if partition.confine else ""
+    more += ", confine" if partition.confine else ""
     return f"partition {partition.name}: {format_nodes(found.nodes)}{more}"

@@ -11,13 +11,14 @@ from rich.table import Column, Table
 from nri_numamem.cli.render.bars import numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import strategy_text
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.plain import plain
 from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
-from nri_numamem.scenario.outcome import CpusResult, Outcome, StrategyResult
+from nri_numamem.scenario.outcome import ConfinedResult, CpusResult, Outcome, StrategyResult
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
@@ -42,13 +43,24 @@ def _summary(outcome: Outcome) -> str:
     if outcome.retried is not None:
         return "; ".join(_summary(each) for each in outcome.retried.values()) or "nothing to retry"
     texts = [
-        f"{name} {'not managed' if mems is None else f'on {mems}'}{_mode(outcome, name)}"
+        f"{name} {_not_managed(outcome, name) if mems is None else f'on {mems}'}"
+        f"{_mode(outcome, name)}"
         for name, mems in (outcome.cpuset_mems or {}).items()
     ]
     texts += [f"{name} rejected" for name in outcome.refused]
     if outcome.rejection is not None and not outcome.refused:
         texts.append("rejected")
     return ", ".join(texts) or "done"
+
+
+def _not_managed(outcome: Outcome, container: str) -> str:
+    found = outcome.found.confined.get(container)
+    return "not managed" if found is None else f"not managed, {confined_text(found)}"
+
+
+def confined_text(found: ConfinedResult) -> str:
+    """Return "confined to nodes 2-3 by partition web"."""
+    return f"confined to {format_nodes(found.nodes)} by partition {found.partition}"
 
 
 def _mode(outcome: Outcome, container: str) -> str:
@@ -150,7 +162,7 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
     if outcome.pod_strategy is not None:
         screen.labelled("strategy", f"the pod: {_strategy(outcome.pod_strategy)}")
     for name, mems in (outcome.cpuset_mems or {}).items():
-        text = "not managed" if mems is None else f"cpuset.mems {mems}"
+        text = _not_managed(outcome, name) if mems is None else f"cpuset.mems {mems}"
         results = outcome.found.memory_policies.get(name, ())
         for each in results:
             if not each.cause:

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import listed
-from nri_numamem.cli.simulate.screen import amounts_text, show_rejection
+from nri_numamem.cli.simulate.screen import amounts_text, confined_text, show_rejection
 from nri_numamem.cli.simulate.workloads import Result, Trial
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
+from nri_numamem.scenario.outcome import ConfinedResult
 
 # Of pods that fit on the same nodes.
 _NAMES_SHOWN = 3
@@ -85,7 +86,7 @@ def _places(trial: Trial) -> Iterator[str]:
         yield f"on {format_nodes(trial.runs_on)}"
     by_place: dict[str, list[str]] = {}
     for name, mems in trial.placed:
-        by_place.setdefault(_place(mems), []).append(name)
+        by_place.setdefault(_place(mems, trial.confined), []).append(name)
     for place, names in by_place.items():
         if trial.workload.replicas == 1:
             yield place
@@ -93,8 +94,10 @@ def _places(trial: Trial) -> Iterator[str]:
         yield f"{listed(names, _NAMES_SHOWN)}: {place}"
 
 
-def _place(mems: Mapping[str, str | None]) -> str:
+def _place(mems: Mapping[str, str | None], confined: Mapping[str, ConfinedResult]) -> str:
     """Return "c on node 0" for each container; "not managed" if none gets nodes."""
+    if confined and not any(mems.values()):
+        return ", ".join(f"{name} {confined_text(each)}" for name, each in confined.items())
     if not any(mems.values()):
         return "gets no nodes: the plugin does not manage it"
     return ", ".join(

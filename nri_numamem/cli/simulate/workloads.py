@@ -26,7 +26,7 @@ from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
-from nri_numamem.scenario.outcome import error_document
+from nri_numamem.scenario.outcome import ConfinedResult, error_document
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import Scenario, WrittenState
 from nri_numamem.scenario.steps import Admit
@@ -52,6 +52,8 @@ class Trial:
     """How pods of the host could make room for it; None without a rejection or such pods."""
     runs_on: NodeSet | None = None
     """The nodes of a pod that runs already, and is not tried; None for others."""
+    confined: Mapping[str, ConfinedResult] = field(default_factory=dict)
+    """Container -> the nodes that it gets by the setting `partitions`, if it is not pinned."""
 
     @property
     def fits(self) -> bool:
@@ -138,6 +140,7 @@ def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Wor
         nodes = NodeSet(node_id for block in blocks for node_id in block.numa_affinity)
         return Trial(workload, first, runs_on=nodes)
     placed: list[tuple[str, Mapping[str, str | None]]] = []
+    confined: Mapping[str, ConfinedResult] = {}
     for number in range(workload.replicas):
         uid = _uid(workload, number)
         name = workload.name if workload.kind == "Pod" else f"{workload.name}-{number}"
@@ -151,7 +154,8 @@ def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Wor
             plan = _plan(host, player, uid)
             return Trial(workload, first, tuple(placed), rejection, remedies, plan)
         placed.append((name, outcome.cpuset_mems or {}))
-    return Trial(workload, first, tuple(placed))
+        confined = outcome.found.confined
+    return Trial(workload, first, tuple(placed), confined=confined)
 
 
 def _remedies(host: Host, player: Player, uid: str, rejection: Rejection) -> tuple[Remedy, ...]:
@@ -233,6 +237,7 @@ def _trial(trial: Trial, names: PodNames) -> dict[str, object]:
         "fit": workload.replicas if trial.runs_on is not None else len(trial.placed),
         "runsOn": None if trial.runs_on is None else list(trial.runs_on),
         "pods": [{"name": name, "cpusetMems": dict(mems)} for name, mems in trial.placed],
+        "confined": {name: each.document for name, each in trial.confined.items()},
         "error": None if rejection is None else error_document(rejection, trial.remedies),
         "plan": None if trial.plan is None else rebalancing_document(trial.plan, names),
     }

@@ -65,6 +65,7 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         facts = _rejection_facts(state, event.pod, holder, new, done)
         find = partial(_remedies, context, state, event, done, _memory_of(before))
         rejection = Rejection(RESIZE_REJECTED, partial(Explanation, facts), find_remedies=find)
+        rejection = allowed_nodes.with_cause(context, event.pod, rejection, masked, (MEMORY,))
         text = rejection.message_within(TEXT_LIMIT)
         record = _rejected(state, holder, before, done, rejection.remedies)
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)

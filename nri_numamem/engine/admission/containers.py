@@ -4,7 +4,7 @@ A container of a pod that is not managed changes nothing. The memory of a contai
 reserved for its pod; the end of the pod releases it (``pods``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from nri_numamem.engine.core.events import (
     StopContainer,
 )
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.request import HugepageSource, Request, ToPlace, request_for
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import cut_name
@@ -32,6 +33,7 @@ from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.containers import Admitted, Adopted, Rejected, UnpinnedNoCapacity
 from nri_numamem.memorymanager import (
     Rejection,
+    State,
     adopt,
     mark_reusable,
     mask_unavailable_hugepages,
@@ -40,6 +42,7 @@ from nri_numamem.memorymanager import (
 from nri_numamem.memorymanager.burstable import mask_unavailable_memory
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import MEMORY, NodeSet
+from nri_numamem.numa.closest.cover import NO_NODES
 from nri_numamem.topologymanager import Placement
 
 
@@ -124,61 +127,127 @@ def record_running(
     ), adopted.shortfall
 
 
-def _admit(context: Context, state: EngineState, event: CreateContainer, new: ToPlace) -> Decision:
-    """Place a container in memory that is free in the accounting and in the kernel's pools."""
-    pod, container, request = new.pod, new.container, new.request
-    masked = _masked(context, state, event)
+def _admit(
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    new: ToPlace,
+    kept_free: NodeSet = NO_NODES,
+) -> Decision:
+    """Place a container in memory that is free in the accounting and in the kernel's pools.
+
+    It gets none of the nodes `kept_free`, which other pods need.
+    """
+    pod, request = new.pod, new.request
+    available = _available(state, event)
+    masked = allowed_nodes.mask_others(context, pod, available).without(kept_free)
     is_masked = masked.amounts or masked.hidden
     seen = free = state.with_accounting(masked.state) if is_masked else state
+    if masked.hidden:
+        new = replace(new, others=new.others.within(NodeSet(masked.state.machine_state)))
     excess: Mapping[str, int] = {}
     if pod.uid in state.accounting.reusable:
-        excess = pod_limit.excess(seen, pod, container.name, request.resources)
+        excess = pod_limit.excess(seen, pod, new.container.name, request.resources)
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, free, new)
-    limit = pod.memory_limit_bytes
-    # A pod of one container, as most are, has nothing outstanding.
-    is_checked = limit and (
-        state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits
-    )
-    # A rejection of the container itself is more exact, so it comes first.
-    if is_checked and not isinstance(placed, Rejection):
-        placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
-        wider = allowed_nodes.around(context, state, pod)
-        if wider is not None and not isinstance(placed, Rejection):
-            found = outstanding.rejection_of_first(wider, pod, request.resources, context)
-            placed = found or placed
     if isinstance(placed, Rejection):
-        if masked.hidden:
-            placed = allowed_nodes.with_cause(context, pod, placed, masked, request.resources)
-        choice = records.choice_of_rejected(free, new, placed)
-        refused = remedies.Refused(context, state, event, choice, masked.amounts, placed)
-        find = partial(remedies.find, refused, _is_admitted)
-        placed = placed.explained(reasons_in(choice), tuple if context.is_trial else find)
-        reject = partial(_reject, context, state, free, new, placed)
-        return Decision(_refusal(context, new, placed), reject, placed)
+        return _rejected(context, state, event, new, masked.amounts, free, placed, kept_free)
+    crowded = outstanding.crowded(context, free, pod, placed.accounting)
+    crowded -= allowed_nodes.own_nodes(state.accounting, pod)
+    if crowded:
+        elsewhere = _admit(context, state, event, new, kept_free | crowded)
+        if elsewhere.rejection is None or not outstanding.has_begun(state, pod):
+            return elsewhere
+    # A rejection of the container itself is more exact, so it comes first.
+    for checked in _checked_states(context, new, free, available.state):
+        found = outstanding.rejection_of_first(checked, pod, request.resources, context)
+        if found is not None:
+            amounts = masked.amounts
+            return _rejected(context, state, event, new, amounts, free, found, kept_free, checked)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
+    return _admitted(context, seen, ready, new, placed, masked, excess)
+
+
+def _checked_states(
+    context: Context, new: ToPlace, free: EngineState, available: State
+) -> Iterator[EngineState]:
+    """Yield the states whose nodes together must have room for the pod of a placed container.
+
+    `free` has the nodes that its pod may use. Where other pods may use more nodes, these follow.
+    """
+    pod, limit = new.pod, new.pod.memory_limit_bytes
+    memory = new.request.resources[MEMORY]
+    # A pod of one container, as most are, has nothing outstanding.
+    if limit and (free.outstanding or limit > memory or pod.hugepage_limits):
+        yield free
+        around = allowed_nodes.around(context, free, available, pod)
+        if around is not None:
+            yield around
+
+
+def _rejected(
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    new: ToPlace,
+    unavailable: Mapping[int, Mapping[str, int]],
+    free: EngineState,
+    rejection: Rejection,
+    kept_free: NodeSet,
+    checked: EngineState | None = None,
+) -> Decision:
+    """Refuse a container in `free`, the state of its placement.
+
+    `checked` is the state in which all nodes together lack room, if it is another one.
+    """
+    pod, resources = new.pod, new.request.resources
+    if context.limits_nodes:
+        outside = allowed_nodes.mask_others(context, pod, _available(state, event))
+        rejection = allowed_nodes.with_cause(context, pod, rejection, outside, resources)
+    if kept_free:
+        rejection = rejection.with_fact(f"pods that run in part need {format_nodes(kept_free)}")
+    choice = records.choice_of_rejected(free, new, rejection)
+    refused = remedies.Refused(
+        context, state, event, choice, unavailable, rejection, checked or free
+    )
+    find = partial(remedies.find, refused, _is_admitted)
+    rejection = rejection.explained(reasons_in(choice), tuple if context.is_trial else find)
+    reject = partial(_reject, context, state, free, new, rejection)
+    return Decision(_refusal(context, new, rejection), reject, rejection)
+
+
+def _admitted(
+    context: Context,
+    seen: EngineState,
+    ready: EngineState,
+    new: ToPlace,
+    placed: Placement,
+    masked: MaskedState,
+    released: Mapping[str, int],
+) -> Decision:
+    """Pin a container that was placed in `ready`; `seen` is the state before."""
     updates: tuple[Update, ...] = ()
-    if request.is_shared:
-        ready, updates = pod_level.extended(seen, ready, pod.uid)
+    if new.request.is_shared:
+        ready, updates = pod_level.extended(seen, ready, new.pod.uid)
     adjustment = Adjustment(str(placed.nodes))
-    if request.hugepage_limits:
-        adjustment = _with_hugepages(adjustment, request)
-    enter = partial(_enter, context, ready, new, placed, masked, adjustment, updates, excess)
+    if new.request.hugepage_limits:
+        adjustment = _with_hugepages(adjustment, new.request)
+    enter = partial(_enter, context, ready, new, placed, masked, adjustment, updates, released)
     return Decision(Plan(adjustment, updates), enter)
 
 
-def _masked(context: Context, state: EngineState, event: CreateContainer) -> MaskedState:
-    """Return the accounting in which the container is placed."""
+def _available(state: EngineState, event: CreateContainer) -> MaskedState:
+    """Return the accounting without what the kernel could not provide now."""
     masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
     if event.available_memory is not None:
         masked = mask_unavailable_memory(masked, event.available_memory)
-    return allowed_nodes.mask_others(context, event.pod, masked)
+    return masked
 
 
 def _refusal(context: Context, new: ToPlace, rejection: Rejection) -> Plan:

@@ -148,8 +148,10 @@ def _place_in_views(
     last_resort = context.topology.preferences.last_resort
     if not last_resort.mask or kept_blocks(accounting, pod, name) is not None:
         return place(accounting)
+    placed: Placement | Rejection = rejection_without_nodes(pod.container(name).requests)
     for view in views(remove_container(accounting, pod.uid, name), last_resort):
-        placed = place(view)
+        if view.machine_state:
+            placed = place(view)
         if not isinstance(placed, Rejection):
             return replace(placed, before=accounting)
     return placed

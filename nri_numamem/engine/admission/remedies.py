@@ -66,6 +66,8 @@ class Refused:
     unavailable: Mapping[int, Mapping[str, int]]
     """Node id -> resource -> bytes that the accounting has free and the kernel lacks."""
     rejection: Rejection
+    checked: EngineState
+    """The state whose nodes together hold the pod, or lack room for it."""
 
 
 def find(refused: Refused, admits: Admits) -> tuple[Remedy, ...]:
@@ -93,9 +95,8 @@ class _Search:
         self._left = TRIALS
         self._machine = refused.choice.accounting.machine_state
         choice, common = refused.choice, refused.choice.common
-        seen = refused.state.with_accounting(choice.accounting)
         missing = outstanding.missing_for_first(
-            seen, refused.event.pod, choice.resources, refused.context
+            refused.checked, refused.event.pod, choice.resources, refused.context
         )
         self._is_of_all = common is not None and common.rule is Rule.NOT_ENOUGH_TOGETHER
         """Whether all nodes together lack room, though one could hold the container."""

@@ -5,6 +5,8 @@ absent, as excluded ones are. A pod also keeps the nodes that it has, because it
 there: the setting may have changed since they started.
 """
 
+from collections.abc import Iterable
+
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.state import EngineState
@@ -22,34 +24,40 @@ def mask_others(context: Context, pod: PodSandbox, masked: MaskedState) -> Maske
     return masked if allowed is None else masked.without(_others(masked.state, pod, allowed.nodes))
 
 
-def around(context: Context, state: EngineState, pod: PodSandbox) -> EngineState | None:
+def around(
+    context: Context, state: EngineState, available: State, pod: PodSandbox
+) -> EngineState | None:
     """Return the state with the nodes of the pods that may use those of `pod` and more.
 
-    None if there are no such pods.
+    None if there are no such pods. `available` is the accounting with all nodes.
     """
     allowed = context.allowed_nodes(pod) if context.limits_nodes else None
     if allowed is None or allowed.around == allowed.nodes:
         return None
-    others = _others(state.accounting, pod, allowed.around)
-    return state.with_accounting(without_nodes(state.accounting, others))
+    others = _others(available, pod, allowed.around)
+    return state.with_accounting(without_nodes(available, others))
 
 
 def _others(accounting: State, pod: PodSandbox, allowed: NodeSet) -> NodeSet:
-    own = NodeSet(
+    return NodeSet(accounting.machine_state) - allowed - own_nodes(accounting, pod)
+
+
+def own_nodes(accounting: State, pod: PodSandbox) -> NodeSet:
+    """Return the nodes that a pod has."""
+    return NodeSet(
         node_id
         for blocks in accounting.assignments.get(pod.uid, {}).values()
         for block in blocks
         for node_id in block.numa_affinity
     )
-    return NodeSet(accounting.machine_state) - allowed - own
 
 
-def may_compete(context: Context, accounting: State, pod: PodSandbox) -> bool:
-    """Return whether a pod must be placed on nodes that this accounting has."""
+def possible_nodes(context: Context, accounting: State, pod: PodSandbox) -> NodeSet:
+    """Return the nodes that a pod may use, those that it has included."""
     allowed = context.allowed_nodes(pod)
     if allowed is None:
-        return True
-    return allowed.nodes.issubset(NodeSet(accounting.machine_state))
+        return context.memory_nodes
+    return allowed.nodes | own_nodes(accounting, pod)
 
 
 def rejection_without_nodes(request: Request) -> Rejection:
@@ -59,7 +67,11 @@ def rejection_without_nodes(request: Request) -> Rejection:
 
 
 def with_cause(
-    context: Context, pod: PodSandbox, rejection: Rejection, masked: MaskedState, request: Request
+    context: Context,
+    pod: PodSandbox,
+    rejection: Rejection,
+    masked: MaskedState,
+    resources: Iterable[str],
 ) -> Rejection:
     """Return a rejection with the reason why other nodes are not allowed, and what they have free.
 
@@ -68,5 +80,6 @@ def with_cause(
     allowed = context.allowed_nodes(pod)
     if allowed is None or not masked.hidden:
         return rejection
-    free = {name: sum(node.table(name).free for node in masked.hidden.values()) for name in request}
+    hidden = masked.hidden.values()
+    free = {name: sum(node.table(name).free for node in hidden) for name in resources}
     return rejection.with_fact(f"{allowed.cause}; {format_amounts(free)} free on other NUMA nodes")

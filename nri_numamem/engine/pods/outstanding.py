@@ -15,17 +15,18 @@ outstanding amount.
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.allowed_nodes import may_compete
+from nri_numamem.engine.core.allowed_nodes import possible_nodes
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
 from nri_numamem.engine.core.state import EngineState, without
-from nri_numamem.memorymanager import Rejection, Request
+from nri_numamem.memorymanager import Rejection, Request, State
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
 from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, reject_pod
 from nri_numamem.memorymanager.state import copy_of
+from nri_numamem.numa import NodeSet
 
 _NOTHING: Request = {}
 
@@ -83,15 +84,49 @@ def _needed_by_first(
         return None  # some of it runs already
     waiting = {uid: amounts for uid, amounts in state.outstanding.items() if uid != pod.uid}
     if context.limits_nodes and waiting:
-        inside = {
-            each.uid
-            for each in state.pods.values()
-            if each.uid in waiting and may_compete(context, state.accounting, each)
-        }
-        waiting = {uid: waiting[uid] for uid in inside}
+        usable = NodeSet(state.accounting.machine_state)
+        places = _possible_nodes(context, state, pod)
+        waiting = {uid: waiting[uid] for uid, nodes in places.items() if nodes.issubset(usable)}
     others = sum_of(waiting.values())
     needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
     return needed, {name: others[name] for name in limit if name in others}
+
+
+def _possible_nodes(context: Context, state: EngineState, pod: PodSandbox) -> Mapping[str, NodeSet]:
+    """Return uid -> the nodes that a pod may use, for other pods with outstanding amounts."""
+    return {
+        each.uid: possible_nodes(context, state.accounting, each)
+        for each in state.pods.values()
+        if each.uid in state.outstanding and each.uid != pod.uid
+    }
+
+
+def crowded(context: Context, state: EngineState, pod: PodSandbox, placed: State) -> NodeSet:
+    """Return the nodes on which a placement takes what begun pods need that may use no others.
+
+    `state` is that of the placement, and `placed` the accounting after it. The nodes are a part of
+    those that `pod` may use; ``rejection_of_first`` compares what is needed on all of them.
+    """
+    if not context.limits_nodes or not state.outstanding:
+        return NodeSet()
+    if context.places_pods or not context.rejects:
+        return NodeSet()
+    found, before, machine = NodeSet(), state.accounting, NodeSet(placed.machine_state)
+    places = _possible_nodes(context, state, pod)
+    for nodes in dict.fromkeys(places.values()):
+        if nodes == machine or not nodes.issubset(machine):
+            continue
+        inside = (state.outstanding[uid] for uid, each in places.items() if each.issubset(nodes))
+        for name, size in sum_of(inside).items():
+            free = free_bytes(placed, nodes, name)
+            if size > free < free_bytes(before, nodes, name):
+                found |= nodes
+    return found
+
+
+def has_begun(state: EngineState, pod: PodSandbox) -> bool:
+    """Return whether a pod has an assignment of a container."""
+    return _has_begun(state.accounting.assignments.get(pod.uid, {}))
 
 
 def _missing(state: EngineState, needed: Request, others: Request) -> dict[str, int]:

@@ -71,6 +71,8 @@ def place_running(
     new = ToPlace(pod, container, request, context.other_providers_of(container))
     masked = allowed_nodes.mask_others(context, pod, MaskedState(state.accounting))
     seen = state.with_accounting(masked.state) if masked.hidden else state
+    if masked.hidden:
+        new = replace(new, others=new.others.within(NodeSet(masked.state.machine_state)))
     preferring = _prefer_nodes_of_memory(seen, pod, container)
     for feature in context.features:
         context = feature.preferring(context, preferring, pod, container, cpu_requests)

@@ -142,7 +142,7 @@ def check_rest(context: Context) -> None:
     if layout is None or layout.rest.nodes or any(each.problem for each in layout.entries):
         return
     raise PartitionsError(
-        f"partitions: those with exclusive have all NUMA nodes of this machine "
+        f"partitions: the exclusive ones have all NUMA nodes of this machine "
         f"({context.machine.node_set}); leave at least one node to the other pods"
     )
 
@@ -157,5 +157,5 @@ def _cause(found: PartitionNodes) -> str:
     if found.problem:
         return f"{name} is unusable: {found.problem}"
     if found.partition.is_rest:
-        return f"its pod is in no partition, and only {format_nodes(found.nodes)} are left to those"
+        return f"pods without a partition have {format_nodes(found.nodes)}"
     return f"{name} has {format_nodes(found.nodes)}"
