@@ -29,11 +29,13 @@ def created_on(
     name: str,
     qos: QosClass = QosClass.GUARANTEED,
     size_bytes: int = GI,
-    **more: str,
+    cpuset_mems: str = "",
 ) -> str:
     """Start a pod with one container; return its `cpuset.mems`."""
     started = runtime.run_pod_sandbox(objects.pod(name, qos=qos, memory_limit_bytes=size_bytes))
-    container = objects.container(started, "c", qos=qos, memory_limit_bytes=size_bytes, **more)
+    container = objects.container(
+        started, "c", qos=qos, memory_limit_bytes=size_bytes, cpuset_mems=cpuset_mems
+    )
     return runtime.create_container(started, container).linux.resources.cpu.mems
 
 

@@ -22,7 +22,6 @@ from tests.machines.guest.waiting import wait_until
 SLEEP = ("/bin/busybox", "sleep", "1000000")
 _LOGS = Path("/var/log/pods")
 _PERIOD_US = 100_000
-_NAMESPACE = "e2e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,8 @@ class PodSpec:
     annotations: Mapping[str, str] = field(default_factory=dict)
     runtime_handler: str = ""
     has_network: bool = False
+    namespace: str = "e2e"
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -222,8 +223,8 @@ def _network(spec: PodSpec) -> pb.NamespaceOption:
 def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig:
     cpu_milli = sum(container.cpu_milli for container in spec.containers)
     return pb.PodSandboxConfig(
-        metadata=pb.PodSandboxMetadata(name=spec.name, uid=uid, namespace=_NAMESPACE),
-        log_directory=str(_LOGS / f"{_NAMESPACE}_{spec.name}_{uid}"),
+        metadata=pb.PodSandboxMetadata(name=spec.name, uid=uid, namespace=spec.namespace),
+        log_directory=str(_LOGS / f"{spec.namespace}_{spec.name}_{uid}"),
         labels=_pod_labels(spec, uid),
         annotations={
             **spec.annotations,
@@ -290,7 +291,8 @@ def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxCon
 
 def _pod_labels(spec: PodSpec, uid: str) -> dict[str, str]:
     return {
+        **spec.labels,
         "io.kubernetes.pod.name": spec.name,
-        "io.kubernetes.pod.namespace": _NAMESPACE,
+        "io.kubernetes.pod.namespace": spec.namespace,
         "io.kubernetes.pod.uid": uid,
     }
