@@ -78,13 +78,22 @@ class Host:
         sandbox: str | None = None,
         memory: int | None = None,
         pool_use: PoolUse | None = None,
+        *,
+        namespace: str = "ns",
+        labels: Mapping[str, str] | None = None,
     ) -> events.PodSandbox:
         """Start a pod; `qos` is the level in its cgroup parent ("burstable/", "" = Guaranteed)."""
-        sandbox_id = sandbox or f"sandbox-{uid}"
         pod = events.PodSandbox(
-            sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", memory, hugepages or {}
+            sandbox or f"sandbox-{uid}",
+            uid,
+            namespace,
+            f"pod-{uid}",
+            f"/kubepods/{qos}pod{uid}",
+            memory,
+            hugepages or {},
+            labels=labels or {},
         )
-        self.pods[sandbox_id] = pod
+        self.pods[pod.sandbox_id] = pod
         self.ran = self.handle(events.RunPodSandbox(pod, pool_use))
         assert self.ran == Answer(records=self.ran.records)
         return pod

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine.admission import alignment, duplicates, pod_level, records, remedies
+from nri_numamem.engine.admission import (
+    alignment,
+    duplicates,
+    pod_level,
+    preset,
+    records,
+    remedies,
+)
 from nri_numamem.engine.admission.placement import place_container
 from nri_numamem.engine.admission.pod_placement import place_in_pod
 from nri_numamem.engine.core import allowed_nodes, reasons
@@ -26,15 +33,13 @@ from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.request import HugepageSource, Request, ToPlace, request_for
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.containers import Admitted, Adopted, Rejected, UnpinnedNoCapacity
+from nri_numamem.engine.records.containers import Admitted, Rejected, UnpinnedNoCapacity
 from nri_numamem.memorymanager import (
     Rejection,
     State,
-    adopt,
     mark_reusable,
     mask_unavailable_hugepages,
     remove_container,
@@ -71,7 +76,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         context = feature.preferring(context, state, pod, container)
         request = feature.request(context, event, request)
     if container.cpuset_mems:
-        decision = _adopt_preset(context, state.with_pod(pod), event, request)
+        decision = preset.adopt_preset(context, state.with_pod(pod), event, request)
     else:
         decision = _admit(context, state, event, ToPlace(pod, container, request, others))
     return decision if duplicate is None else decision.with_records(duplicate)
@@ -84,47 +89,6 @@ def _not_managed(state: EngineState, pod: PodSandbox, container: Container, why:
         return Transition(state, (records.not_managed(pod, container, why),))
 
     return Decision(NO_PLAN, transition)
-
-
-def _adopt_preset(
-    context: Context, state: EngineState, event: CreateContainer, request: Request
-) -> Decision:
-    """Record a container with the `cpuset.mems` that it already has; never change it."""
-    pod, container = event.pod, event.container
-    try:
-        nodes = NodeSet.parse(container.cpuset_mems)
-    except ValueError:
-        why = f"its cpuset.mems {cut_name(container.cpuset_mems)!r} is no list of NUMA nodes"
-        record = records.not_managed(pod, container, why, is_invalid=True)
-        return Decision.computed(NO_PLAN, state, record)
-    next_state, shortfall = record_running(context, state, pod, container, request, nodes)
-    if container.has_devices:
-        next_state = next_state.with_devices(container.container_id)
-    next_state = pod_scope.take_from_pool(context, next_state, pod)
-    next_state = pod_limit.release_excess(next_state, pod)
-    excluded = context.classification.excluded
-    made = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
-    next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
-    holder = next_state.holders[pod.uid, container.name]
-    pinned = reasons.pinned(Adopted, next_state, holder)
-    return Decision.computed(NO_PLAN, next_state, made, *more, reasons=pinned)
-
-
-def record_running(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    nodes: NodeSet,
-) -> tuple[EngineState, Mapping[str, int]]:
-    """Record a container that has its nodes; also return its shortfall in bytes."""
-    is_even = context.charges_evenly(pod, container.name, nodes)
-    uid, resources = pod.uid, request.resources
-    adopted = adopt(state.accounting, uid, container.name, nodes, resources, is_even=is_even)
-    return state.with_holder(
-        alignment.holder_of(pod, container, request), adopted.state
-    ), adopted.shortfall
 
 
 def _admit(

@@ -296,6 +296,5 @@ def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
 
 def is_burstable(cgroup_parent: str) -> bool:
     """Return whether the pod is Burstable; takes no time for a Guaranteed one."""
-    return (
-        "burstable" in cgroup_parent and qos_of_cgroup_parent(cgroup_parent) is QosClass.BURSTABLE
-    )
+    is_possible = "burstable" in cgroup_parent
+    return is_possible and qos_of_cgroup_parent(cgroup_parent) is QosClass.BURSTABLE

@@ -222,8 +222,7 @@ class CreateContainer:
     pod: PodSandbox
     container: Container
     pool_use: PoolUse | None = None
-    """The kernel's hugepage pools at this moment; None if the request has no hugepages, or if
-    unknown."""
+    """The kernel's hugepage pools now; None if the request has no hugepages, or if unknown."""
     policy_request: PolicyRequest | None = None
     """None if there is neither an annotation nor the setting memoryPolicy."""
     network: NetworkRequest | None = None

@@ -13,7 +13,7 @@ To pin such a container takes an update, which is pending until a reply can carr
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine.admission.containers import record_running
+from nri_numamem.engine.admission.preset import record_running
 from nri_numamem.engine.admission.records import adopted
 from nri_numamem.engine.core import reasons, shortfalls
 from nri_numamem.engine.core.context import Context
