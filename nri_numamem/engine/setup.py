@@ -10,24 +10,22 @@ from nri_numamem.engine.features.network_hints import interfaces
 from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.numa import Machine
 
-_ALWAYS: tuple[Feature, ...] = (
-    strategy.FEATURE,
-    burstable.FEATURE,
-    memory_policies.FEATURE,
-    interfaces.FEATURE,
-)
-"""Pods have annotations for these, which are recorded where they have no effect."""
+# Pods have annotations for these, which are recorded where they have no effect.
+_CHOOSING: tuple[Feature, ...] = (strategy.FEATURE, burstable.FEATURE)
+_ON_NODES: tuple[Feature, ...] = (memory_policies.FEATURE, interfaces.FEATURE)
+"""A memory policy depends on the nodes of the container."""
 
 
 def features_of(policy: Policy) -> tuple[Feature, ...]:
     """Return the features for a policy, in the order of their hooks."""
-    features = _ALWAYS
+    features = _CHOOSING
     if policy.partitions:
         from nri_numamem.engine.features.partitions import (  # noqa: PLC0415 - only for the setting
             feature as partitions,
         )
 
         features = (*features, partitions.PartitionedNodes())
+    features = (*features, *_ON_NODES)
     if may_follow(policy):
         from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - as above
             feature as cpu_following,

@@ -72,9 +72,9 @@ class BurstableContainers(Feature):
         """Return whether a running container, which has these nodes, is recorded.
 
         Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
-        changed, and `oom_score_adj` does not change in a resize. All nodes, or
-        those for unpinned containers, are those of a container that was unpinned, unless it had
-        them before.
+        changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
+        that was unpinned, unless it had them before. So are those of its unpinned neighbours,
+        unless the evidence shows a pinned one.
         """
         is_possible = context.is_static and nodes and container.memory_limit_bytes
         if not is_possible or not is_burstable(pod.cgroup_parent):
@@ -84,8 +84,10 @@ class BurstableContainers(Feature):
         if holder is not None and is_known and nodes == nodes_of(old.blocks(holder.key) or ()):
             return True
         is_allowed = context.policy.burstable_pods.allows(pod.namespace)
-        unpinned = (context.memory_nodes, context.unpinned_nodes(pod))
-        return (is_known or is_allowed) and nodes not in unpinned
+        if not (is_known or is_allowed) or nodes == context.memory_nodes:
+            return False
+        is_pinned = nodes != context.unpinned_nodes(pod)
+        return is_pinned or isinstance(_evidence(context, pod, container), Evidence)
 
 
 def _evidence(context: Context, pod: PodSandbox, container: Container | None) -> Evidence | str:

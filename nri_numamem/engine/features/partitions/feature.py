@@ -66,6 +66,8 @@ class PartitionedNodes(Feature):
 
     def warnings(self, context: Context) -> Iterable[Record]:
         """Return a warning for each partition whose nodes the machine lacks."""
+        if not self.is_on(context):
+            return ()
         layout = self.layout(context)
         found = (*layout.entries, layout.rest)
         return tuple(records.unusable(each) for each in found if each.problem)
@@ -87,6 +89,8 @@ class PartitionedNodes(Feature):
         self, context: Context, state: EngineState, event: Event, decision: Decision
     ) -> Decision:
         """Return the decision in which a container that is not pinned is confined."""
+        if not self.is_on(context):
+            return decision
         if isinstance(event, CreateContainer):
             return self._confine(context, event, decision)
         if isinstance(event, RunPodSandbox):
