@@ -91,6 +91,7 @@ SCENARIOS = {
     71: "failOnTimeout: a late reply fails one request, its repetition succeeds",
     72: "memory policies arrive with all modes; NRI before 0.12 is not sent any",
     73: "memory follows a network device of the host, where NRI sends them",
+    74: "partitions: labels choose one; a plugin before or after it that sets mems",
 }
 
 NOT_TESTED = {
