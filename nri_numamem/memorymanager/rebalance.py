@@ -50,6 +50,8 @@ class Share:
     is_consented: bool = False
     obstacle: str = ""
     """Why it must not move: "it has hugepages"; "" if it may."""
+    targets: NodeSet | None = None
+    """The nodes to which it may move; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,10 @@ class _Search:
         (share, request), *others = waiting
         for target in self._targets:
             nodes = NodeSet([target])
-            if target == share.node_id or not is_admissible(accounting, share.uid, request, nodes):
+            is_allowed = share.targets is None or target in share.targets
+            if target == share.node_id or not is_allowed:
+                continue
+            if not is_admissible(accounting, share.uid, request, nodes):
                 continue
             after = assign(accounting, share.uid, share.containers[0], nodes, request)
             placed = self.nodes_in(after)

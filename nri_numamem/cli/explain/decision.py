@@ -89,7 +89,7 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
     if isinstance(content, MemoryPolicyRejected):
         yield "policy", f"memory policy {content.chosen.policy}, by {content.chosen.source}"
     if isinstance(content, containers.Unplaced | pods.PodRejected):
-        yield "policy", f"topologyManagerPolicy {content.policy}; {content.reason}"
+        yield "policy", _policy(content)
     if isinstance(content, running.Resized | burstable_pods.BurstableUnpinned):
         yield "before", format_nodes(content.previous_nodes) if content.previous_nodes else "none"
     if isinstance(content, _WithNodes):
@@ -98,6 +98,11 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
         source, equal = content.strategy_source, content.equal_nodes
         yield "strategy", strategy_text(content.strategy, source, equal)
     yield from _amounts(content)
+
+
+def _policy(record: containers.Unplaced | pods.PodRejected) -> str:
+    partition = f"; partition {record.partition}" if record.partition else ""
+    return f"topologyManagerPolicy {record.policy}{partition}; {record.reason}"
 
 
 def _cause_of(record: Record) -> str:

@@ -176,6 +176,7 @@ def _plans(
     for story in refused:
         names, entry = story.names, story.decisions[0]
         pod = _sandbox(names, entry, pods.get(names.pod_uid), roots.cgroup)
+        pod = replace(pod, labels=_labels(context, entry))
         container = _container(context, names, entry)
         event = CreateContainer(pod, container, facts.pool_use)
         present = Present(outside_of(context, state, facts, event, request_of(entry)))
@@ -199,6 +200,17 @@ def _sandbox(names: Names, entry: Recorded, cgroup: Path | None, cgroup_root: Pa
     memory, hugepages = limits.get(MEMORY), _hugepages(limits)
     path = f"/kubepods/pod{uid}"
     return PodSandbox(_ID, uid, names.namespace, names.pod, path, memory, hugepages)
+
+
+def _labels(context: Context, entry: Recorded) -> Mapping[str, str]:
+    """Return the labels of a refused pod by which it is in its partition.
+
+    An earlier partition that matches these labels would have matched the pod.
+    """
+    record = content_of(entry.record)
+    name = record.partition if isinstance(record, Unplaced | PodRejected) else ""
+    found = (each.selector for each in context.policy.partitions if each.name == name)
+    return next(found, {})
 
 
 def _container(context: Context, names: Names, entry: Recorded) -> Container:

@@ -4,10 +4,12 @@ The plugin moves nothing. A plan says which pods an operator can restart so that
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.queries.partitions import nodes_of_partition
 from nri_numamem.engine.queries.rebalance import ContainerFacts, shares_of
 from nri_numamem.memorymanager.rebalance import (
     MAX_MOVES,
@@ -36,7 +38,10 @@ def plan_on(
     place: Place,
 ) -> Rebalancing:
     """Return the cheapest plan that moves some of these pods; `facts` is by container id."""
-    shares = shares_of(state, facts, uids)
+    shares = [
+        replace(share, targets=nodes_of_partition(context, share.node_id))
+        for share in shares_of(state, facts, uids)
+    ]
     last_resort = context.topology.preferences.last_resort
     return find_plan(state.accounting, shares, place, last_resort=last_resort)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from nri_numamem.engine.core.allowed_nodes import partition_of
 from nri_numamem.engine.core.candidates import Choice, considered
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox
@@ -188,6 +189,7 @@ def unplaced_as(
         considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
         even_nodes=0 if request.chooser is None else request.chooser.node_count,
+        partition=partition_of(context, new.pod),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,
@@ -238,7 +240,7 @@ def ended(state: EngineState, holder: Holder) -> ContainerEnded:
 def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[HolderShown, ...]:
     """Return the largest holders of the resources, without those of pod `uid`.
 
-    The largest one comes first.
+    The largest one comes first. Holders on nodes that this accounting lacks are left out.
     """
     wanted = frozenset(resources)
     found: list[tuple[int, HolderKey, NodeSet, dict[str, int]]] = []
@@ -247,8 +249,9 @@ def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[
             continue
         for name, blocks in containers.items():
             held = {block.type: block.size for block in blocks if block.type in wanted}
-            if any(held.values()):
-                nodes = blocks[0].numa_affinity
+            nodes = blocks[0].numa_affinity
+            is_seen = any(node_id in state.accounting.machine_state for node_id in nodes)
+            if is_seen and any(held.values()):
                 found.append((-sum(held.values()), (other, name), nodes, held))
     found.sort(key=lambda entry: entry[:2])
     return tuple(_holder(state, key, nodes, held) for _, key, nodes, held in found[:HOLDERS_LIMIT])

@@ -52,6 +52,12 @@ def own_nodes(accounting: State, pod: PodSandbox) -> NodeSet:
     )
 
 
+def partition_of(context: Context, pod: PodSandbox) -> str:
+    """Return the name of the pod's partition; "" without partitions."""
+    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    return "" if allowed is None else allowed.name
+
+
 def possible_nodes(context: Context, accounting: State, pod: PodSandbox) -> NodeSet:
     """Return the nodes that a pod may use, those that it has included."""
     allowed = context.allowed_nodes(pod)

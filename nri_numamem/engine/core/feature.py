@@ -35,6 +35,8 @@ class AllowedNodes:
     Of two pods' sets of nodes one contains the other, or they have no common node.
     """
 
+    name: str
+    """The name of the pod's partition."""
     nodes: NodeSet
     cause: str
     """Why there are no others, as in "partition web has NUMA nodes 2-3"."""

@@ -21,3 +21,19 @@ def accounting_by_partition(
         known = NodeSet(accounting.machine_state)
         for found in (*layout.entries, layout.rest):
             yield found, without_nodes(accounting, known - found.nodes)
+
+
+def nodes_of_partition(context: Context, node_id: int) -> NodeSet | None:
+    """Return the nodes of the partition that has a node, or those that no partition has.
+
+    A pod that moves between them stays on nodes where it may be. None without the setting.
+    """
+    layout = layout_of(context)
+    if layout is None:
+        return None
+    rest = layout.rest.nodes
+    for each in layout.entries:
+        if node_id in each.nodes:
+            return each.nodes
+        rest = rest - each.nodes
+    return rest

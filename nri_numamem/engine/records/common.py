@@ -166,6 +166,9 @@ AdjustmentValue = Annotated[
     AdjustmentShown, "what the plugin sets: cpuset_mems, hugepage limits and their route"
 ]
 HugepageSource = Annotated[str, "where the hugepage request was read: container, unified or pod"]
+PartitionName = Annotated[
+    str, "name of the pod's partition; `default` for the pods that are in none of the setting's"
+]
 EvenNodes = Annotated[
     int, "how many nodes the annotation `interleave:N` requests; each has an equal part"
 ]

@@ -20,6 +20,7 @@ from nri_numamem.engine.records.common import (
     MergedHint,
     Message,
     Nodes,
+    PartitionName,
     PodRequestBytes,
     Policy,
     Reason,
@@ -70,6 +71,7 @@ class Unplaced(Decided):
     names: ContainerNames
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
     even_nodes: EvenNodes = 0
+    partition: PartitionName = ""
     policy: Policy
     reason: Reason
     message: Message

@@ -11,6 +11,7 @@ from nri_numamem.engine.records.common import (
     MergedHint,
     Message,
     Nodes,
+    PartitionName,
     PodNames,
     Policy,
     Reason,
@@ -58,6 +59,7 @@ class PodRejected(Decided):
 
     names: PodNames
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
+    partition: PartitionName = ""
     policy: Policy
     reason: Reason
     message: Message

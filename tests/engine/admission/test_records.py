@@ -240,7 +240,8 @@ def test_only_requested_resources_count(new_host: NewHost) -> None:
 def test_the_list_is_bounded_and_names_may_be_unknown() -> None:
     small, large = (Block(NodeSet([0]), "memory", 5),), (Block(NodeSet([0]), "memory", 9),)
     blocks: dict[HolderName, tuple[Block, ...]] = {"app": small, HolderKind.POD: large}
-    state = EngineState(State({}, {f"u{n:02}": blocks for n in range(30)}))
+    machine = default_state(MACHINE, {}).machine_state
+    state = EngineState(State(machine, {f"u{n:02}": blocks for n in range(30)}))
     found = holders_of(state, "x", ["memory"])
     assert len(found) == HOLDERS_LIMIT
     assert found[0] == HolderShown(

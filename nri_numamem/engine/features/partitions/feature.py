@@ -77,7 +77,8 @@ class PartitionedNodes(Feature):
         layout = self.layout(context)
         found, rest = layout.of_pod(pod.namespace, pod.labels), layout.rest.nodes
         is_within = found.nodes.issubset(rest)
-        return AllowedNodes(found.nodes, _cause(found), rest if is_within else found.nodes)
+        around = rest if is_within else found.nodes
+        return AllowedNodes(found.partition.name, found.nodes, _cause(found), around)
 
     def unpinned_nodes(self, context: Context, pod: PodSandbox) -> NodeSet:
         """Return the nodes for the pod's containers that are not pinned; empty for all nodes."""

@@ -4,11 +4,15 @@ from typing import Annotated
 
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import container_names, pod_names
-from nri_numamem.engine.records.common import Cause, ContainerNames, Nodes, PodNames
+from nri_numamem.engine.records.common import (
+    Cause,
+    ContainerNames,
+    Nodes,
+    PartitionName,
+    PodNames,
+)
 from nri_numamem.engine.records.record import Level, Record, event
 from nri_numamem.numa import NodeSet, PartitionNodes
-
-PartitionName = Annotated[str, "name of the partition; `default` for the other pods"]
 
 UNCONFINED_LIMIT = 16
 
