@@ -73,8 +73,8 @@ class BurstableContainers(Feature):
 
         Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
         changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
-        that was unpinned, unless it had them before. So are those of its unpinned neighbours,
-        unless the evidence shows a pinned one.
+        that was unpinned, unless it had them before. Nodes for unpinned containers may be those of
+        an unpinned one too, so the evidence decides unless it was known.
         """
         is_possible = context.is_static and nodes and container.memory_limit_bytes
         if not is_possible or not is_burstable(pod.cgroup_parent):
@@ -86,8 +86,10 @@ class BurstableContainers(Feature):
         is_allowed = context.policy.burstable_pods.allows(pod.namespace)
         if not (is_known or is_allowed) or nodes == context.memory_nodes:
             return False
-        is_pinned = nodes != context.unpinned_nodes(pod)
-        return is_pinned or isinstance(_evidence(context, pod, container), Evidence)
+        may_be_confined = nodes == context.unpinned_nodes(pod)
+        if may_be_confined or (context.limits_nodes and not is_known):
+            return isinstance(_evidence(context, pod, container), Evidence)
+        return True
 
 
 def _evidence(context: Context, pod: PodSandbox, container: Container | None) -> Evidence | str:
