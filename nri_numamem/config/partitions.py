@@ -12,6 +12,7 @@ from nri_numamem.config.setting import (
     choice,
     integer,
     listed,
+    nullable,
     read_rows,
     write_rows,
 )
@@ -187,7 +188,10 @@ PARTITIONS = Setting(
                 "type": "object",
                 "additionalProperties": False,
                 "required": ["name"],
-                "properties": {row.key: row.kind.schema for row in _KEYS},
+                "properties": {
+                    row.key: row.kind.schema if row.key == "name" else nullable(row.kind.schema)
+                    for row in _KEYS
+                },
             },
         },
     ),

@@ -129,6 +129,17 @@ def write_rows(owner: object, rows: Iterable[Setting | Group]) -> dict[str, obje
     return {key: value for key, value in document.items() if value is not None}
 
 
+def nullable(schema: Mapping[str, object]) -> dict[str, object]:
+    """Return a schema of `type` or `enum` that accepts null too: a key without a value."""
+    types = schema.get("type", [])
+    found: dict[str, object] = {**schema}
+    if types:
+        found["type"] = [*(types if isinstance(types, list) else [types]), "null"]
+    if isinstance(words := schema.get("enum"), list):
+        found["enum"] = [*words, None]
+    return found
+
+
 TEXTS: Mapping[str, object] = {"type": "array", "items": {"type": "string"}}
 AMOUNT: Mapping[str, object] = {"type": ["string", "number"]}
 

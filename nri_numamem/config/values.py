@@ -132,7 +132,9 @@ def read_node_set(path: SettingsPath, value: object) -> NodeSet:
         nodes = NodeSet()
     if not nodes:
         remedy = f'write ids from 0 to {NODE_ID_LIMIT - 1}, such as "4-7" or "2,4"'
-        raise SettingsError(path, f"{show(value)} is not a list of NUMA nodes", remedy)
+        is_text = isinstance(value, str | int)
+        problem = "is not a list of NUMA nodes" if is_text else "instead of NUMA nodes as text"
+        raise SettingsError(path, f"{show(value)} {problem}", remedy)
     return nodes
 
 
