@@ -24,7 +24,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import effective_settings
-from nri_numamem.engine.queries.partitions import accounting_by_partition
+from nri_numamem.engine.features.partitions.layouts import accounting_by_partition
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
@@ -145,6 +145,8 @@ def _print_check(path: Path, context: "Context") -> None:
 
 
 def _show(heading: str, document: _Document) -> None:
+    from rich.text import Text  # noqa: PLC0415 - only for people
+
     from nri_numamem.cli.render.bars import fixed, plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
@@ -152,7 +154,8 @@ def _show(heading: str, document: _Document) -> None:
     screen.heading(heading)
     table = plain_table(fixed("key"), "value", "origin")
     for key, entry in document.items():
-        table.add_row(key, _flow(entry["value"]), str(entry["origin"]))
+        # As plain strings, rich reads lists as its markup.
+        table.add_row(key, Text(_flow(entry["value"])), Text(str(entry["origin"])))
     screen.shown(table)
 
 

@@ -65,6 +65,19 @@ def test_show_as_a_table(
     assert shown["reservedMemory"].startswith("[{numaNode: 0, limits: {memory: 1Gi}}]  ")
 
 
+def test_lists_are_shown_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    text = f"podPlacementStrategies: {{namespaces: [shop, bold]}}\npartitions:\n{WEB}"
+    Path("config.yaml").write_text(text)
+    assert main(["config", "show", "config.yaml"]) == 0
+    shown = capsys.readouterr().out
+    assert " {namespaces: [shop, bold]} " in shown
+    assert "namespaces: [web-*]" in shown
+
+
 def test_check_for_a_machine(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     config, machine = files
     assert main(["config", "check", config, "--machine", machine]) == 0
@@ -75,6 +88,30 @@ def test_check_for_a_machine(files: tuple[str, str], capsys: pytest.CaptureFixtu
         "  node 1: reserved nothing (reservedMemory)",
     ]
     assert note.startswith("  note: topologyManagerPolicyOptions.max-allowable-numa-nodes has no ")
+
+
+WEB = "- {name: web, nodes: 1, namespaces: [web-*], exclusive: guaranteed}\n"
+MORE = """\
+- {name: jobs, count: 3, selector: {job: "yes"}}
+- {name: ml, nodes: "2,4", namespaces: [ml], exclusive: all}
+- {name: default, confine: true}
+"""
+
+
+def test_partitions_are_listed(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    config, machine = files
+    Path(config).write_text(f"partitions:\n{WEB}{MORE}")
+    assert main(["config", "check", config, "--machine", machine]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"{config}: valid"
+    jobs, *others = [line for line in shown if " partition jobs " in line]
+    assert others == []
+    assert jobs.startswith("  partition jobs is unusable: 3 NUMA nodes are wanted, and 1 ")
+    assert [line for line in shown if " partition " in line and line != jobs] == [
+        "  partition web: node 1, exclusive guaranteed",
+        "  partition ml is unusable: NUMA nodes 2,4 cannot be used on this machine",
+        "  partition default: node 0, confine",
+    ]
 
 
 def test_check_for_this_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +128,11 @@ def test_check_for_this_host(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (CONFIG.replace("1Gi", "9Gi"), MACHINE, "config.yaml:3: reservedMemory[0].limits.memory: "),
         (CONFIG.replace("debug", "loud"), MACHINE, "config.yaml:1: logLevel: unknown value 'loud'"),
+        (
+            "logLevel: info\npartitions:\n" + WEB.replace("1", "0-1"),
+            MACHINE,
+            "config.yaml:2: partitions: the exclusive ones have all NUMA nodes of this ",
+        ),
         (CONFIG, "machine: {}\n", "machine.yaml:1: machine.nodes: no NUMA node; write - {id: 0"),
     ],
 )

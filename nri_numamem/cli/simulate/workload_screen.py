@@ -96,11 +96,12 @@ def _places(trial: Trial) -> Iterator[str]:
 
 def _place(mems: Mapping[str, str | None], confined: Mapping[str, ConfinedResult]) -> str:
     """Return "c on node 0" for each container; "not managed" if none gets nodes."""
-    if confined and not any(mems.values()):
-        return ", ".join(f"{name} {confined_text(each)}" for name, each in confined.items())
-    if not any(mems.values()):
+    if not any(mems.values()) and not confined:
         return "gets no nodes: the plugin does not manage it"
-    return ", ".join(
-        f"{name} {'not managed' if nodes is None else f'on {format_nodes(NodeSet.parse(nodes))}'}"
-        for name, nodes in mems.items()
-    )
+    return ", ".join(f"{name} {_nodes(mems[name], confined.get(name))}" for name in mems)
+
+
+def _nodes(mems: str | None, confined: ConfinedResult | None) -> str:
+    if mems is not None:
+        return f"on {format_nodes(NodeSet.parse(mems))}"
+    return "not managed" if confined is None else confined_text(confined)

@@ -126,6 +126,38 @@ def test_strategies_and_cpus_are_shown(tmp_path: Path, capsys: pytest.CaptureFix
     assert "warning c: without cpuset.cpus: 6 CPUs are requested on its NUMA nodes" in text
 
 
+def test_containers_that_a_partition_confines_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [pod("a", "1Gi"), pod("b", "0"), pod("c", "0")]
+    pods[1]["metadata"]["labels"] = {"app": "web"}
+    web = {"name": "web", "nodes": "1-2", "selector": {"app": "web"}, "confine": True}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(4)]},
+        "settings": {"partitions": [web]},
+        "pods": pods,
+        "steps": [{"admit": {"pod": uid}} for uid in "abc"],
+    }
+    path = tmp_path / "s.json"
+    lines = show(document, capsys, path).splitlines()
+    assert [line for line in lines if line.startswith("  result ")] == [
+        "  result    c: cpuset.mems 0",
+        "  result    c: not managed, confined to nodes 1-2 by partition web",
+        "  result    c: not managed",
+    ]
+    assert main(["simulate", "--summary", str(path)]) == 0
+    summary = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    confined = "c not managed, confined to nodes 1-2 by partition web"
+    assert summary == ["c on 0", confined, "c not managed"]
+    assert main(["simulate", "--output", "json", str(path)]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step.get("confined") for step in steps] == [
+        None,
+        {"c": {"partition": "web", "nodes": "1-2"}},
+        None,
+    ]
+
+
 def test_removals_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = {
         "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(6)]},
@@ -169,7 +201,8 @@ def test_a_refusal_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     }
     shown = show(document, capsys, tmp_path / "s.json")
     assert "rejected" in shown
-    assert "nodes" not in shown.splitlines()[-1]
+    assert shown.endswith("which is unexpected\n")
+    assert "why it was passed over" not in shown
 
 
 def test_resizes_and_stops_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,56 @@ def test_pods_that_are_not_managed_that_run_and_that_do_not_fit(
     assert "why it was passed over" in shown(host, capsys, pod("big", "300Gi"))
 
 
+PARTITIONS = """\
+partitions:
+- {name: serving, nodes: 2-3, selector: {app: llm}, exclusive: all}
+- {name: jobs, count: 1, namespaces: [batch-*], confine: true}
+"""
+
+
+def unpinned(name: str, namespace: str = "shop", **labels: str) -> Object:
+    """Return a BestEffort pod."""
+    made = pod(name, namespace=namespace)
+    made["metadata"]["labels"] = labels
+    made["spec"]["containers"][0]["resources"] = {}
+    return made
+
+
+def test_confined_pods_name_the_partition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    host = LiveHost(tmp_path, four_nodes(), PARTITIONS)
+    host.save()
+    replicas = deployment("job", 2)
+    replicas["metadata"]["namespace"] = "batch-1"
+    container = replicas["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"memory": "1Gi"}}
+    two = unpinned("two", "batch-2")
+    two["spec"]["containers"].append({"name": "d"})
+    objects = (
+        unpinned("any"),
+        unpinned("llm", app="llm"),
+        unpinned("dns", namespace="kube-system"),
+        replicas,
+        two,
+    )
+    screen = shown(host, capsys, *objects, options="--summary")
+    assert screen.splitlines()[1:-1] == [
+        "  1. Pod shop/any: not managed",
+        "  result    c confined to nodes 0-1 by partition default",
+        "  2. Pod shop/llm: not managed",
+        "  result    gets no nodes: the plugin does not manage it",
+        "  3. Pod kube-system/dns: not managed",
+        "  result    gets no nodes: the plugin does not manage it",
+        "  4. Deployment batch-1/job: not managed",
+        "  result    job-0, job-1: c confined to node 0 by partition jobs",
+        "  5. Pod batch-2/two: not managed",
+        "  result    c confined to node 0 by partition jobs, d confined to node 0 by",
+        "            partition jobs",
+    ]
+
+
 def test_names_are_escaped(host: LiveHost, capsys: pytest.CaptureFixture[str]) -> None:
     screen = shown(host, capsys, pod("w\x1bx"))
     assert "\x1b" not in screen

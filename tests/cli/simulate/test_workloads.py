@@ -152,6 +152,7 @@ def test_the_document(host: LiveHost) -> None:
         "fit": 1,
         "runsOn": None,
         "pods": [{"name": "web-0", "cpusetMems": {"c": "1"}}],
+        "confined": {},
     }
     assert (other["qosClass"], other["pods"]) == (
         "Burstable",
