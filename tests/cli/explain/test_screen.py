@@ -85,6 +85,20 @@ def test_why_a_container_runs_unpinned(
     assert f"because   {because}" in text
 
 
+def test_a_confined_container_without_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, entry(2, "confined", partition="web", nodes="2-3"))
+    first, second, *_ = text.splitlines()
+    assert first.startswith("ns/p: not managed ")
+    assert second == "  later     1970-01-01 00:00:02 UTC  confined, partition web, nodes 2-3"
+
+
+def test_a_confined_container_that_is_not_managed(capsys: pytest.CaptureFixture[str]) -> None:
+    made = entry(1, "not_managed", cause="its pod is Burstable", qos_class="Burstable")
+    text = shown(capsys, made, entry(1, "confined", partition="web", nodes="2-3"))
+    assert "  because   its pod is Burstable\n" in text
+    assert "\n  later     1970-01-01 00:00:01 UTC  confined, partition web, nodes 2-3\n" in text
+
+
 def test_what_came_later_and_damaged_lines(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(
         capsys,

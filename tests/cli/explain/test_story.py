@@ -16,6 +16,8 @@ from nri_numamem.cli.explain.story import (
 )
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.features.partitions.records import Confined
+from nri_numamem.numa import NodeSet, Partition
 from nri_numamem.observe.history.records import Recorded
 from tests.cli.explain.stories import GI, Past, read, recorded
 
@@ -173,3 +175,20 @@ def test_a_pod_that_is_placed_as_a_whole(tmp_path: Path) -> None:
     assert shown == {"": Outcome.PLACED, "main": Outcome.PLACED}
     past.handle(events.StopPodSandbox(pod))
     assert only(told(past, "ns/whole/main")).later[-1].record.event == "pod_released"
+
+
+def test_containers_that_a_partition_confines(tmp_path: Path) -> None:
+    web = Partition("web", NodeSet([2, 3]), namespaces=("web",), confine=True)
+    past = Past(tmp_path / "s", Policy(partitions=(web,)))
+    past.begin()
+    past.create(past.pod("web/job", "besteffort/"), "main")
+    past.create(past.pod("web/front", "burstable/", memory_limit_bytes=GI), "main", 1)
+    past.create(past.pod("db/job", "besteffort/"), "main")
+    for pod, decisions in (("job", []), ("front", ["not_managed"])):
+        found = only(told(past, f"web/{pod}"))
+        assert found.outcome is Outcome.NOT_MANAGED
+        assert [one.record.event for one in found.decisions] == decisions
+        (confined,) = (one.record for one in found.later)
+        assert isinstance(confined, Confined)
+        assert (confined.partition, confined.nodes) == ("web", NodeSet([2, 3]))
+    assert told(past, "db/job").containers == []
