@@ -42,7 +42,7 @@ def new_context(machine: Machine, policy: Policy) -> Context:
     """
     context = Context.of(machine, policy, features_of(policy))
     if policy.partitions:
-        from nri_numamem.engine.features.partitions.feature import (  # noqa: PLC0415 - as above
+        from nri_numamem.engine.features.partitions.layouts import (  # noqa: PLC0415 - as above
             check_rest,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.features.partitions.feature import layout_of
+from nri_numamem.engine.features.partitions.layouts import layout_of
 from nri_numamem.export.amounts import (
     Amounts,
     CpuUse,

@@ -20,7 +20,7 @@ PURE_ROOMS = ("numa", "memorymanager", "topologymanager", "engine", "scenario", 
 # a socket, and nothing depends on the interpreter's internals.
 PURE_STANDARD_MODULES = frozenset({
     "__future__", "abc", "bisect", "collections", "collections.abc", "contextlib", "copy",
-    "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json",
+    "dataclasses", "decimal", "enum", "fnmatch", "fractions", "functools", "heapq", "itertools", "json",
     "math", "operator", "re", "string", "textwrap", "types", "typing", "zlib",
 })  # fmt: skip
 

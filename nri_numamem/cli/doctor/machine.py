@@ -18,7 +18,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
-from nri_numamem.engine.queries.partitions import accounting_by_partition
+from nri_numamem.engine.features.partitions.layouts import accounting_by_partition
 from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.queries.partitions import nodes_of_partition
+from nri_numamem.engine.features.partitions.layouts import nodes_of_partition
 from nri_numamem.engine.queries.rebalance import ContainerFacts, shares_of
 from nri_numamem.memorymanager.rebalance import (
     MAX_MOVES,

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.status.document import report_document
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.pages import page_report, pages_document
-from nri_numamem.cli.status.report import Report, report_document
+from nri_numamem.cli.status.report import Report
 from nri_numamem.config.host_paths import below
 from nri_numamem.host.pod_logs import POD_LOGS
 

@@ -3,40 +3,29 @@
 Differences are those between the plugin's accounting, the containers' cgroups and the kernel.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
 from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.render.texts import format_time
+from nri_numamem.cli.status.capacity import all_nodes, condition_of, largest, partitions_of
 from nri_numamem.cli.status.report import (
-    Amounts,
     Condition,
     ContainerRow,
-    Cpus,
     Difference,
     Kind,
-    Node,
-    PartitionRow,
     Report,
     is_notable,
-    sums_of,
 )
 from nri_numamem.engine.admission.alignment import misaligned_containers
-from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.cpu_requests import cpu_requests, usable_millicores
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
-from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms
-from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.engine.records import containers
-from nri_numamem.memorymanager import NodeState, State, mask_unavailable_hugepages, nodes_of
-from nri_numamem.memorymanager.holder import HolderKind, container_name
-from nri_numamem.memorymanager.largest import Largest, largest_on_group, largest_on_node
-from nri_numamem.memorymanager.state import present_resources
+from nri_numamem.memorymanager import mask_unavailable_hugepages, nodes_of
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import MEMORY, humanize_bytes
-from nri_numamem.topologymanager import TopologyPolicy
 
 _REASONS: Mapping[str, str] = {
     containers.UnpinnedNoCapacity.event: "nothing fitted when it was created (RunUnpinned)",
@@ -59,90 +48,15 @@ def judge(facts: Facts) -> Report:
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
         masked, outside = found.state, dict(found.amounts)
-    nodes, rows = tuple(_nodes(facts.context, state, outside)), _rows(facts, state)
+    nodes, rows = tuple(all_nodes(facts.context, state, outside)), _rows(facts, state)
     return Report(
         facts,
         nodes,
-        *_largest(facts.context, masked),
+        *largest(facts.context, masked),
         rows,
         tuple(_differences(facts, state, rows)),
-        tuple(_partitions(facts.context, masked, nodes)),
+        tuple(partitions_of(facts.context, masked, nodes)),
     )
-
-
-def _largest(
-    context: Context, accounting: State
-) -> tuple[Mapping[str, Largest], Mapping[str, Largest]]:
-    """Return resource name -> the largest request on one node, and on several."""
-    resources = present_resources(accounting)
-    allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
-    return (
-        {name: largest_on_node(accounting, name) for name in resources},
-        {name: largest_on_group(accounting, name) for name in resources if allows_groups},
-    )
-
-
-def _partitions(
-    context: Context, accounting: State, nodes: Sequence[Node]
-) -> Iterator[PartitionRow]:
-    for found, own in accounting_by_partition(context, accounting):
-        inside = [node for node in nodes if node.node_id in found.nodes]
-        yield PartitionRow(found, sums_of(inside), *_largest(context, own))
-
-
-def _nodes(
-    context: Context, state: EngineState, outside: Mapping[int, Mapping[str, int]]
-) -> Iterator[Node]:
-    """Yield the nodes that are not excluded; without CPUs where CPU requests do not count."""
-    held, cpus = _held_bytes(state), dict[int, Cpus]()
-    if context.compares_cpu_requests():
-        requests, usable = cpu_requests(state, context.machine), usable_millicores(context)
-        cpus = {node_id: Cpus(requests[node_id], usable[node_id]) for node_id in requests}
-    for node_id, node in state.accounting.machine_state.items():
-        of_node = outside.get(node_id, {})
-        yield Node(
-            node_id,
-            node.cells,
-            node.number_of_assignments > 0,
-            context.classification.classes[node_id].value,
-            context.classification.use_of(node_id).value,
-            {
-                name: _amounts(node, name, held[node_id, name], of_node.get(name, 0))
-                for name in node.memory_map
-            },
-            cpus.get(node_id),
-        )
-
-
-def _amounts(node: NodeState, resource: str, held: int, outside: int) -> Amounts:
-    table = node.table(resource)
-    return Amounts(
-        total=table.total,
-        system_reserved=min(table.system_reserved, table.total),
-        pools=max(0, table.total - table.system_reserved - table.allocatable),
-        outside=outside,
-        assigned=table.reserved - held,
-        held=held,
-        free=table.free - outside,
-    )
-
-
-def _held_bytes(state: EngineState) -> Counter[tuple[int, str]]:
-    """Return (node id, resource) -> bytes that no running container uses."""
-    held = Counter[tuple[int, str]]()
-    for key, holder in state.holders.items():
-        if _condition(holder) is Condition.RUNNING:
-            continue
-        for block in state.blocks(key) or ():
-            for node_id, size_bytes in block.charges:
-                held[node_id, block.type] += size_bytes
-    return held
-
-
-def _condition(holder: Holder) -> Condition:
-    if holder.key[1] is HolderKind.POD:
-        return Condition.RESERVED
-    return Condition.ENDED if holder.ended else Condition.RUNNING
 
 
 def _rows(facts: Facts, state: EngineState) -> tuple[ContainerRow, ...]:
@@ -157,7 +71,7 @@ def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
     names = pod_names(state)
     for key, holder in state.holders.items():
         blocks = state.blocks(key) or ()
-        condition = _condition(holder)
+        condition = condition_of(holder)
         if condition is Condition.RESERVED and not any(block.size for block in blocks):
             continue  # its containers use all of it
         reason = state.reasons.pinned.get(holder.container_id)

@@ -9,8 +9,8 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
+from nri_numamem.engine.features.partitions.layouts import accounting_by_partition
 from nri_numamem.engine.features.residency.remote_memory import Round
-from nri_numamem.engine.queries.partitions import accounting_by_partition
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,

@@ -14,7 +14,7 @@ RESERVED = "reservedMemory: [{numaNode: 0, limits: {memory: 2Gi}}]\n"
 def _fixed_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("time.time", lambda: NOW_S)
-    for module in ("screen", "report"):
+    for module in ("screen", "document"):
         monkeypatch.setattr(f"nri_numamem.cli.status.{module}.VERSION", "1.2.3")
 
 

@@ -77,21 +77,23 @@ def _pods_of_the_system_are_not_confined(host: Host) -> str:
 
 
 def _refusal_names_the_partition(host: Host) -> str:
-    for name, where in (("large-1", _INSIDE), ("large-2", None)):
-        spec = PodSpec(name, (ContainerSpec("main", _LARGE),), labels=_LABELS)
-        pod = host.kubelet.run_sandbox(spec)
-        try:
-            host.kubelet.run_container(pod, "main")
-        except CriError as error:
-            text = str(error)
-        else:
-            text = f"it runs on {sorted(host.nodes(pod))}"
-        if where is None:
-            expect("partition serving has nodes 2-3" in text, text)
-            expect("free on other NUMA nodes" in text, text)
-        else:
-            expect(text == "it runs on [2, 3]", text)
+    spec = PodSpec("large", (ContainerSpec("main", _LARGE),), labels=_LABELS)
+    text = _refusal(host, host.kubelet.run_sandbox(spec))
+    expect("partition serving has nodes 2-3; memory " in text, text)
+    expect("free on other NUMA nodes" in text, text)
+    host.kubelet.remove(host.kubelet.pod("llm"))
+    host.kubelet.run_container(host.kubelet.pod("large"), "main")
+    nodes = host.nodes(host.kubelet.pod("large"))
+    expect(nodes == _INSIDE, f"it is on {sorted(nodes)}")
     return text
+
+
+def _refusal(host: Host, pod: Pod) -> str:
+    try:
+        host.kubelet.run_container(pod, "main")
+    except CriError as error:
+        return str(error)
+    raise AssertionError(f"it runs on {sorted(host.nodes(pod))}")
 
 
 def _restarts_and_other_settings_move_nothing(host: Host) -> str:
@@ -111,17 +113,12 @@ def _restarts_and_other_settings_move_nothing(host: Host) -> str:
 
 def _missing_nodes_concern_one_partition(host: Host) -> str:
     host.remove_all()
-    restart_with(host, SETTINGS.replace("nodes: 2-3", "nodes: 2,7"))
+    restart_with(host, SETTINGS.replace("nodes: 2-3", 'nodes: "2,7"'))
     (found,) = (each["cause"] for each in host.plugin.records("partition_unusable")[-1:])
     web = host.nodes(host.kubelet.run(_spec("web")))
     expect(web == {0}, f"a pod of no partition is on {sorted(web)}")
-    pod = host.kubelet.run_sandbox(_spec("llm", labels=_LABELS))
-    try:
-        host.kubelet.run_container(pod, "main")
-    except CriError as error:
-        expect("partition serving is unusable" in str(error), str(error))
-    else:
-        raise AssertionError(f"it runs on {sorted(host.nodes(pod))}")
+    text = _refusal(host, host.kubelet.run_sandbox(_spec("llm", labels=_LABELS)))
+    expect("partition serving is unusable" in text, text)
     doctor = host.plugin.command("doctor")
     expect("partition serving is unusable" in doctor.stdout, doctor.stdout)
     expect(doctor.returncode == 1, f"doctor ends with status {doctor.returncode}")

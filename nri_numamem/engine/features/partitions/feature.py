@@ -34,7 +34,6 @@ from nri_numamem.numa import (
     Machine,
     NodeSet,
     PartitionNodes,
-    PartitionsError,
     Preferences,
     lay_out,
 )
@@ -52,7 +51,7 @@ class PartitionedNodes(Feature):
     def layout(self, context: Context) -> Layout:
         """Return the partitions on the machine."""
         known, excluded = self._known, context.classification.excluded
-        if known is None or known[0] is not context.machine or known[1] != excluded:
+        if known is None or known[1] != excluded:
             distances = context.topology.preferences.distances
             preferences = Preferences(distances, context.policy.prefer_closest_numa_nodes)
             nodes = context.memory_nodes
@@ -131,25 +130,6 @@ class PartitionedNodes(Feature):
             if self.unpinned_nodes(context, pod):
                 found.append(f"{pod.namespace}/{pod.name}/{container.name}")
         return found
-
-
-def layout_of(context: Context) -> Layout | None:
-    """Return the partitions on the machine of a context; None without the setting."""
-    for feature in context.all_features:
-        if isinstance(feature, PartitionedNodes):
-            return feature.layout(context)
-    return None
-
-
-def check_rest(context: Context) -> None:
-    """Raise PartitionsError if the machine has all nodes of the partitions, and no others."""
-    layout = layout_of(context)
-    if layout is None or layout.rest.nodes or any(each.problem for each in layout.entries):
-        return
-    raise PartitionsError(
-        f"partitions: the exclusive ones have all NUMA nodes of this machine "
-        f"({context.machine.node_set}); leave at least one node to the other pods"
-    )
 
 
 def _is_guaranteed(pod: PodSandbox) -> bool:

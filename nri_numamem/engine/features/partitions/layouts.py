@@ -1,12 +1,31 @@
-"""The partitions of a machine, each with the accounting of its NUMA nodes."""
+"""The partitions of a context's machine, and the accounting of each."""
 
 from collections.abc import Iterator
 
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.features.partitions.feature import layout_of
+from nri_numamem.engine.features.partitions.feature import PartitionedNodes
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.state import without_nodes
-from nri_numamem.numa import NodeSet, PartitionNodes
+from nri_numamem.numa import Layout, NodeSet, PartitionNodes, PartitionsError
+
+
+def layout_of(context: Context) -> Layout | None:
+    """Return the partitions on the machine of a context; None without the setting."""
+    for feature in context.all_features:
+        if isinstance(feature, PartitionedNodes):
+            return feature.layout(context)
+    return None
+
+
+def check_rest(context: Context) -> None:
+    """Raise PartitionsError if the machine has all nodes of the partitions, and no others."""
+    layout = layout_of(context)
+    if layout is None or layout.rest.nodes or any(each.problem for each in layout.entries):
+        return
+    raise PartitionsError(
+        f"partitions: the exclusive ones have all NUMA nodes of this machine "
+        f"({context.machine.node_set}); leave at least one node to the other pods"
+    )
 
 
 def accounting_by_partition(
