@@ -1,27 +1,27 @@
-"""Random pods on an engine with partitions, and on one engine for each kind of pods.
+"""An engine with partitions, and one engine for each kind of pods.
 
 The engine of a kind has no partitions, and its machine has only the nodes of that kind. If the
 nodes of two kinds are disjoint, both engines must answer alike, and account alike.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from random import Random
 
-from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
-from nri_numamem.memorymanager import PoolUse, Reservation
-from nri_numamem.memorymanager.hugepage_pools import Pool
+from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuSet, Exclusive, Machine, NodeSet, NumaNode, Partition
-from tests.engine.conftest import MI, PAGE, Answer, Host
+from tests.engine.conftest import MI, PAGE, Host
 
 PAGES = "hugepages-2Mi"
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 REST = "other"
 """The namespace of the pods that no partition matches; those of a partition have its name."""
-_NODE_MI = 48
+NODE_MI = 48
 
 
 def machine_of(rng: Random, count: int) -> Machine:
@@ -30,7 +30,7 @@ def machine_of(rng: Random, count: int) -> Machine:
         tuple(
             NumaNode(
                 n,
-                rng.choice((_NODE_MI - 8, _NODE_MI)) * MI,
+                rng.choice((NODE_MI - 8, NODE_MI)) * MI,
                 {PAGE: rng.choice((2, 4))},
                 CpuSet((2 * n, 2 * n + 1)),
                 {m: 10 if m == n else 12 if m // 2 == n // 2 else 21 for m in range(count)},
@@ -89,8 +89,15 @@ class Twins:
             parts[name] = Host(Engine(new_context(part, alone)))
         return cls(whole, parts)
 
-    def both(self, namespace: str) -> tuple[Host, Host]:
+    def both(self, namespace: str) -> tuple[Host, ...]:
+        """Return the hosts that get the operations of a namespace."""
         return self.whole, self.parts[namespace]
+
+    def hosts(self) -> tuple[Host, ...]:
+        return self.whole, *self.parts.values()
+
+    def check_creation(self, host: Host, before: EngineState, pod: PodSandbox) -> None:
+        """Check what a creation changed."""
 
     def check(self) -> None:
         """Compare the accounting of each kind of pods."""
@@ -106,163 +113,61 @@ class Twins:
             assert waiting == alone.outstanding
 
 
-def outcome(answer: Answer) -> object:
-    """Return what the runtime sees, without the text of a refusal."""
-    return answer.adjustment, answer.refusal is None, answer.updates
+class Alone(Twins):
+    """Only the engine with partitions, of which the rest may use some nodes."""
 
+    def both(self, namespace: str) -> tuple[Host, ...]:
+        return (self.whole,)
 
-@dataclass
-class RandomPod:
-    pod: PodSandbox
-    sizes: Mapping[str, int]
-    """Container -> bytes of memory."""
-    pages: int = 0
-    """Bytes of hugepages of each container."""
-    running: dict[str, str] = field(default_factory=dict)
-    """Container -> id."""
+    def hosts(self) -> tuple[Host, ...]:
+        return (self.whole,)
 
-    def lacking(self) -> list[str]:
-        return [name for name in self.sizes if name not in self.running]
+    def check(self) -> None:
+        """Check that all pods are on their nodes."""
+        state, pods = self.whole.engine.state, self.whole.pods.values()
+        for pod in pods:
+            nodes = self.nodes_of(pod.namespace)
+            for blocks in state.accounting.assignments.get(pod.uid, {}).values():
+                assert all(block.numa_affinity.issubset(nodes) for block in blocks)
 
+    def nodes_of(self, namespace: str) -> NodeSet:
+        """Return the nodes by the settings: of a partition its own, of the rest all others."""
+        partitions = self.whole.engine.context.policy.partitions
+        taken = NodeSet()
+        for each in partitions:
+            if each.name == namespace:
+                return each.nodes
+            if each.exclusive is not Exclusive.NONE:
+                taken |= each.nodes
+        return self.whole.engine.context.machine.node_set - taken
 
-class RandomPods:
-    """Plays random operations on twins; both must answer alike."""
-
-    def __init__(self, rng: Random, twins: Twins) -> None:
-        self._rng, self._twins = rng, twins
-        self._pods: list[RandomPod] = []
-        self._count = 0
-        self.admitted = self.refused = 0
-
-    def play(self, steps: int) -> None:
-        choices = {
-            self._start: 4,
-            self._create: 12,
-            self._end_container: 2,
-            self._resize: 4,
-            self._end_pod: 2,
-            self._synchronize: 1,
-        }
-        for _ in range(steps):
-            (operation,) = self._rng.choices(list(choices), list(choices.values()))
-            operation()
-            self._twins.check()
-
-    def _start(self) -> None:
-        rng, self._count = self._rng, self._count + 1
-        namespace = rng.choice(list(self._twins.parts))
-        shares = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3)
-        names = ("a", "b", "c")[: rng.choice((1, 1, 2, 3))]
-        sizes = {name: int(rng.choice(shares) * _NODE_MI) * MI for name in names}
-        pages = rng.choice((0, 0, 1, 2)) * PAGE
-        limit = rng.choice((sum(sizes.values()),) * 3 + (None,))
-        pods = []
-        for host in self._twins.both(namespace):
-            pods += [
-                host.run(
-                    f"p{self._count}",
-                    hugepages={PAGE: pages * len(names)} if pages else {},
-                    memory=limit,
-                    namespace=namespace,
-                )
-            ]
-        assert pods[0] == pods[1]
-        self._pods.append(RandomPod(pods[0], sizes, pages))
-
-    def _create(self) -> None:
-        rng = self._rng
-        found = [each for each in self._pods if each.lacking()]
-        if not found:
+    def check_creation(self, host: Host, before: EngineState, pod: PodSandbox) -> None:
+        """Check that a pod that begins takes nothing that begun pods need."""
+        after, context = host.engine.state, host.engine.context
+        has_begun = any(isinstance(n, str) for n in before.accounting.assignments.get(pod.uid, {}))
+        has_begun |= pod.sandbox_id in before.cpusets.without_assignment
+        is_created = before.holders != after.holders
+        if has_begun or not is_created or context.places_pods or not context.rejects:
             return
-        each = rng.choice(found)
-        name = each.lacking()[0]
-        self._count += 1
-        container_id = f"c{self._count}"
-        part = self._twins.parts[each.pod.namespace]
-        nodes = part.engine.context.machine.node_set
-        near = rng.sample([*nodes], rng.randint(1, len(nodes)))
-        cpus = str(CpuSet(2 * n for n in near)) if rng.random() < 0.3 else ""
-        devices = [str(rng.choice(near))] if rng.random() < 0.2 else []
-        pools = self._pools() if each.pages and rng.random() < 0.5 else {}
-        answers = []
-        for host in self._twins.both(each.pod.namespace):
-            ids = host.engine.context.machine.node_set
-            answers += [
-                host.create(
-                    host.pods[each.pod.sandbox_id],
-                    name,
-                    each.sizes[name],
-                    hugepages={PAGE: each.pages} if each.pages else None,
-                    container_id=container_id,
-                    cpus=cpus,
-                    devices=devices,
-                    pool_use=PoolUse({n: p for n, p in pools.items() if n in ids}, {}, {})
-                    if pools
-                    else None,
-                )
-            ]
-        assert outcome(answers[0]) == outcome(answers[1])
-        if container_id in self._twins.whole.containers:
-            each.running[name] = container_id
-            self.admitted += answers[0].adjustment is not None
-        self.refused += answers[0].refusal is not None
+        own = self.nodes_of(pod.namespace)
+        for nodes in {self.nodes_of(each.namespace) for each in host.pods.values()}:
+            is_around = own.issubset(nodes) and pod.memory_limit_bytes is not None
+            for name, size in self._needed(after, nodes).items():
+                free = _free(after, nodes, name)
+                is_less = free < _free(before, nodes, name)
+                is_inside = nodes.issubset(own) and nodes != own
+                assert size <= free or not (is_around or (is_inside and is_less))
 
-    def _pools(self) -> dict[int, dict[str, Pool]]:
-        """Return pools of which programs outside of pods use a part."""
-        found = {}
-        for node in self._twins.whole.engine.context.machine.nodes:
-            total = node.hugepages[PAGE] * PAGE
-            used = self._rng.randint(0, node.hugepages[PAGE]) * PAGE
-            found[node.node_id] = {PAGES: Pool(used, total - used)}
-        return found
-
-    def _any_running(self) -> Iterator[tuple[RandomPod, str]]:
-        found = [(each, name) for each in self._pods for name in each.running]
-        if found:
-            yield self._rng.choice(found)
-
-    def _end_container(self) -> None:
-        for each, name in self._any_running():
-            container_id = each.running.pop(name)
-            for host in self._twins.both(each.pod.namespace):
-                host.stop(host.containers[container_id])
-
-    def _resize(self) -> None:
-        for each, name in self._any_running():
-            size = int(self._rng.choice((0.2, 0.4, 0.7, 1.2)) * _NODE_MI) * MI
-            answers = [
-                host.resize(host.containers[each.running[name]], size)
-                for host in self._twins.both(each.pod.namespace)
-            ]
-            assert outcome(answers[0]) == outcome(answers[1])
-
-    def _end_pod(self) -> None:
-        if not self._pods:
-            return
-        each = self._pods.pop(self._rng.randrange(len(self._pods)))
-        for host in self._twins.both(each.pod.namespace):
-            for container_id in each.running.values():
-                host.containers.pop(container_id)
-            host.stop_pod(each.pod)
-            host.remove_pod(each.pod)
-
-    def _synchronize(self) -> None:
-        """Restart the plugin's connection; some containers were created while it was away."""
-        ids = [i for each in self._pods for i in each.running.values()]
-        away = {i for i in ids if self._rng.random() < 0.2}
-        updates = []
-        for host in (self._twins.whole, *self._twins.parts.values()):
-            for container_id in away & host.containers.keys():
-                _change(host, container_id, "")
-            answer = host.synchronize()
-            found = {one.container_id: one.cpuset_mems for one in answer.updates}
-            for container_id, mems in found.items():
-                _change(host, container_id, mems)
-            updates.append(found)
-        together = {i: mems for found in updates[1:] for i, mems in found.items()}
-        assert updates[0] == together
+    def _needed(self, state: EngineState, nodes: NodeSet) -> dict[str, int]:
+        """Return what begun pods need that may use these nodes only."""
+        needed = {"memory": 0, PAGES: 0}
+        for pod in self.whole.pods.values():
+            if self.nodes_of(pod.namespace).issubset(nodes):
+                for name, size in state.outstanding.get(pod.uid, {}).items():
+                    needed[name] += size
+        return needed
 
 
-def _change(host: Host, container_id: str, mems: str) -> None:
-    known: Container = host.containers[container_id]
-    host.containers[container_id] = replace(known, cpuset_mems=mems)
+def _free(state: EngineState, nodes: NodeSet, name: str) -> int:
+    machine = state.accounting.machine_state
+    return sum(machine[n].table(name).free for n in nodes)
