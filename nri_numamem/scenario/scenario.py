@@ -23,6 +23,7 @@ from nri_numamem.config.values import (
     show,
 )
 from nri_numamem.engine.core.context import Context, topology_of
+from nri_numamem.engine.features.partitions.layouts import check_rest
 from nri_numamem.engine.setup import features_of, new_context
 from nri_numamem.memorymanager import (
     Block,
@@ -276,6 +277,7 @@ def _start(
     try:
         topology, features = topology_of(machine, policy), features_of(policy)
         context = Context(machine, policy, reserved, topology, machine, all_features=features)
-    except MemoryNodesError as error:
+        check_rest(context)
+    except (MemoryNodesError, PartitionsError) as error:
         raise ScenarioError(("settings",), f"settings.{error}") from error
     return context, without_nodes(state.accounting(), context.classification.excluded)

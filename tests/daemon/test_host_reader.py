@@ -27,6 +27,7 @@ from nri_numamem.numa import (
     MemoryPolicies,
     NodeSet,
     NumaNode,
+    Partition,
     PolicyMode,
 )
 
@@ -289,3 +290,11 @@ def test_networks_are_read_only_with_the_setting(reading: Reading) -> None:
     assert found.obstacle == "/sys/class/net does not have eth1"
     reader.sandbox_ended("s")
     assert reading.events == ["network_namespaces_closed"]
+
+
+def test_the_labels_of_partitions_are_wanted(reading: Reading) -> None:
+    assert not reading.reader.label_keys
+    web = Partition("web", NodeSet([0]), selector={"tier": "front", "app": "web"})
+    jobs = Partition("jobs", NodeSet([1]), namespaces=("jobs",), selector={"app": "job"})
+    reading.reader.started(Settings(partitions=(web, jobs)))
+    assert reading.reader.label_keys == ("app", "tier")

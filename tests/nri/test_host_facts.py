@@ -11,6 +11,7 @@ def test_nothing_is_known_without_a_host() -> None:
     facts, parent = NO_HOST_FACTS, POD.cgroup_parent
     settings = [facts.pins_burstable, facts.sets_oom_score_adj, facts.reads_networks]
     assert [*settings, facts.sets_policies] == [False] * 4
+    assert facts.label_keys == ()
     assert facts.read_cpuset(CONTAINER, parent, "") is CONTAINER
     assert (facts.hugepage_limits(parent), facts.device_nodes(parent, [])) == ({}, ())
     assert facts.process_start(1) == 0

@@ -49,6 +49,13 @@ def test_a_sandbox_has_the_annotations_of_its_pod() -> None:
     assert sandbox_event("id", described).annotations == annotations
 
 
+def test_a_sandbox_has_the_labels_of_its_pod() -> None:
+    plain = Pod("u", guaranteed=True, containers=(MAIN,))
+    described = ScenarioPod(plain, "n", "ns", QosClass.GUARANTEED, labels={"app": "web"})
+    assert sandbox_event("id", described).labels == {"app": "web"}
+    assert sandbox_of_entries("id", "u", {}).labels == {}
+
+
 def test_a_sandbox_of_assignments_has_their_sum() -> None:
     blocks = [Block(NodeSet([0]), "memory", 5), Block(NodeSet([0]), "hugepages-2Mi", 2 * MI)]
     found = sandbox_of_entries("id", "u", {"a": blocks, "b": blocks[:1]})

@@ -9,7 +9,7 @@ from nri_numamem.engine.core.events import Container
 from nri_numamem.engine.records.common import Hints
 from nri_numamem.memorymanager import Explanation, Rejection, State
 from nri_numamem.numa import NodeSet
-from nri_numamem.scenario.outcome import CpusResult, Found, Outcome
+from nri_numamem.scenario.outcome import ConfinedResult, CpusResult, Found, Outcome
 from nri_numamem.scenario.steps import Admit, Remove
 from tests.engine.records.examples import example
 from tests.scenario.documents import Document, documents, outcomes, pod, scenario
@@ -119,6 +119,32 @@ def test_cpus_of_another_container_are_not_those_of_this_one() -> None:
     made = [example("cpus_set", {"container_id": one, "cpus": cpus}) for one, cpus in NEW_CPUS]
     found.add(container, made)
     assert found.cpus == {"c": CpusResult("4-5")}
+
+
+WEB = {"name": "web", "nodes": 1, "selector": {"app": "web"}, "confine": True}
+
+
+def best_effort(uid: str, **labels: str) -> Document:
+    metadata = {"uid": uid, "labels": labels}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "c0"}]}}
+
+
+def test_pods_are_placed_and_confined_by_their_labels() -> None:
+    web = pod("b")
+    web["metadata"]["labels"] = {"app": "web"}
+    pods = [pod("a"), web, best_effort("c", app="web"), best_effort("d", app="db")]
+    other, pinned, confined, free = admissions(pods, {"partitions": [WEB]})
+    assert other == {"ok": True, "cpusetMems": {"c0": "0"}}
+    assert pinned == {"ok": True, "cpusetMems": {"c0": "1"}}
+    nodes = {"c0": {"partition": "web", "nodes": "1"}}
+    assert confined == {"ok": True, "cpusetMems": {"c0": None}, "confined": nodes}
+    assert free == {"ok": True, "cpusetMems": {"c0": None}}
+
+
+def test_a_confined_container_is_found_in_its_records() -> None:
+    found, container = Found(), Container("id", "s", "c")
+    found.add(container, [example("confined", {"partition": "web", "nodes": "2-3"})])
+    assert found.confined == {"c": ConfinedResult("web", NodeSet([2, 3]))}
 
 
 NEW_CPUS = (("other", "0-1"), ("id", "4-5"))

@@ -85,6 +85,7 @@ def test_accounting_of_another_file_replaces_the_state() -> None:
         scenario_from_document({**document, "state": {}}, WrittenState({5: node}))
 
 
+ALL_NODES = {"name": "a", "nodes": "0-1", "namespaces": ["x"], "exclusive": "all"}
 ALL_CPULESS: Document = {"memoryNodes": {"override": {"0-2": "cpuless"}}}
 TABLE = {"total": GI, "systemReserved": 0, "allocatable": GI, "reserved": 0, "free": GI}
 NODE_0: Document = {"0": {"memoryMap": {"memory": TABLE}}}
@@ -159,6 +160,16 @@ def test_a_written_state_loses_the_excluded_nodes() -> None:
             scenario(settings={"reservedMemory": [{"numaNode": 7, "limits": {"memory": 1}}]}),
             ("settings",),
             "settings.reservedMemory[0]: the reserved memory configuration references",
+        ),
+        (
+            scenario(settings={"partitions": [ALL_NODES]}),
+            ("settings",),
+            "settings.partitions: the exclusive ones have all NUMA nodes of this machine (0-1)",
+        ),
+        (
+            scenario(settings={"partitions": [ALL_NODES]}, state={"machineState": NODE_0}),
+            ("settings",),
+            "settings.partitions: the exclusive ones have all NUMA nodes of this machine (0-1)",
         ),
         (
             scenario(settings=ALL_CPULESS, machine=mixed_machine()),

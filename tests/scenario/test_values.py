@@ -116,9 +116,20 @@ def test_a_pod_keeps_the_annotations_of_the_domain() -> None:
     assert pod.annotations == {"memory-policy.numamem.io": "bind"}
 
 
+SPEC = {"containers": [{"name": "c"}]}
+
+
+def test_a_pod_keeps_all_its_labels() -> None:
+    labels = {"app": "web", "other.example/x": ""}
+    metadata = {"uid": "a", "labels": labels}
+    (pod,) = read_pods(("pods",), [{"metadata": metadata, "spec": SPEC}]).values()
+    assert (pod.labels, pod.annotations) == (labels, {})
+    (pod,) = read_pods(("pods",), [{"metadata": {"uid": "a"}, "spec": SPEC}]).values()
+    assert pod.labels == {}
+
+
 def _annotated(annotations: object) -> list[object]:
-    spec = {"containers": [{"name": "c"}]}
-    return [{"metadata": {"uid": "a", "annotations": annotations}, "spec": spec}]
+    return [{"metadata": {"uid": "a", "annotations": annotations}, "spec": SPEC}]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +139,10 @@ def _annotated(annotations: object) -> list[object]:
         (
             _annotated({"a.numamem.io": True}),
             "pods[0].metadata.annotations.a.numamem.io: True is not a text; write it in quotes",
+        ),
+        (
+            [{"metadata": {"uid": "a", "labels": {"app": 5}}, "spec": SPEC}],
+            "pods[0].metadata.labels.app: 5 is not a text; write it in quotes",
         ),
         ("x", "pods: 'x' instead of a list"),
         ([1], "pods[0]: 1 instead of a mapping"),
