@@ -51,7 +51,7 @@ class PartitionedNodes(Feature):
     def layout(self, context: Context) -> Layout:
         """Return the partitions on the machine."""
         known, excluded = self._known, context.classification.excluded
-        if known is None or known[1] != excluded:
+        if known is None or known[0] is not context.machine or known[1] != excluded:
             distances = context.topology.preferences.distances
             preferences = Preferences(distances, context.policy.prefer_closest_numa_nodes)
             nodes = context.memory_nodes
