@@ -14,7 +14,16 @@ from nri_numamem.export.noderesourcetopology import (
     zone_nodes,
 )
 from nri_numamem.kubelet.host_resources import Devices, KubeletResources
-from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeSet, NumaNode, WithoutCpus
+from nri_numamem.numa import (
+    CpuSet,
+    Exclusive,
+    Machine,
+    MemoryNodes,
+    NodeSet,
+    NumaNode,
+    Partition,
+    WithoutCpus,
+)
 from tests.export.hosts import GI, MI, SINGLE, create, new_engine
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -118,3 +127,19 @@ def test_devices_of_the_kubelet_are_in_the_zones() -> None:
         "allocatable": "2",
         "available": "1",
     }
+
+
+def test_zones_name_the_partition_of_their_node() -> None:
+    zones = noderesourcetopology(unused())["zones"]
+    assert isinstance(zones, list)
+    assert not any("attributes" in zone for zone in zones)
+    machine = Machine(tuple(NumaNode(n, GI, {}, CpuSet([n])) for n in range(4)))
+    web = Partition("web", NodeSet([1]), namespaces=("web",), exclusive=Exclusive.ALL)
+    jobs = Partition("jobs", NodeSet([2]), namespaces=("jobs",))
+    far = Partition("far", NodeSet([3, 7]), namespaces=("far",))
+    engine = new_engine(replace(SINGLE, partitions=(web, jobs, far)), machine)
+    zones = noderesourcetopology(Host("w", engine.context, engine.state))["zones"]
+    assert isinstance(zones, list)
+    assert [zone["attributes"] for zone in zones] == [
+        [{"name": "partition", "value": name}] for name in ("default", "web", "jobs", "default")
+    ]

@@ -67,6 +67,14 @@ def test_a_field_of_a_later_release_is_ignored() -> None:
     assert record == LogLevelChanged(log_level="debug")
 
 
+def test_a_confined_container_is_read_back() -> None:
+    confined = example("confined", {"partition": "web", "nodes": "2-3", "container": "c"})
+    assert record_from("confined", "", fields_of(confined)) == confined
+    damaged = {**fields_of(confined), "nodes": "all"}
+    with pytest.raises(ValueError, match="nodes"):
+        record_from("confined", "", damaged)
+
+
 @pytest.mark.parametrize("contents", [{}, {"log_level": 5}, {"log_level": None}])
 def test_a_field_that_is_missing_or_of_another_type(contents: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="log_level"):

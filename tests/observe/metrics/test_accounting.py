@@ -21,10 +21,12 @@ from nri_numamem.memorymanager import State, adopt
 from nri_numamem.numa import (
     CpuFollowing,
     CpuSet,
+    Exclusive,
     Machine,
     MemoryNodes,
     NodeSet,
     NumaNode,
+    Partition,
     PodStrategies,
     Strategy,
     WithoutCpus,
@@ -35,6 +37,7 @@ from nri_numamem.observe.metrics.accounting import (
     container_metrics,
     cpu_metrics,
     node_metrics,
+    partition_metrics,
     residency_metrics,
     uncharged_bytes,
 )
@@ -127,6 +130,71 @@ def test_a_container_on_both_kinds_of_nodes_counts_what_is_not_charged() -> None
     state = accounting(made, {"a": NodeSet([0, 2])}, 2 * GI)
     assert uncharged_bytes(made, state, is_excluded=True) == {"memory": 2 * GI - free}
     assert uncharged_bytes(made, state, is_excluded=False) == {"memory": 0}
+
+
+WEB = Partition("web", NodeSet([2, 3]), namespaces=("web",), exclusive=Exclusive.GUARANTEED)
+JOBS = Partition("jobs", count=1, namespaces=("jobs",))
+FAR = Partition("far", NodeSet([7]), namespaces=("far",))
+
+
+def partitioned(**changes: object) -> Samples:
+    """Return the metrics of a machine with a container of 1 GiB in the partition `web`."""
+    nodes = tuple(NumaNode(node, (node + 1) * GI, {GI // 4: 1}) for node in range(4))
+    policy = replace(Policy(partitions=(WEB, JOBS, FAR)), **changes)  # type: ignore[arg-type]
+    engine = Engine(new_context(Machine(nodes), policy))
+    sandbox = PodSandbox("s", "u", "web", "p", "/kubepods/podu")
+    engine.apply(CreateContainer(sandbox, Container("c", "s", "main", GI)))
+    known = engine.state.accounting.machine_state
+    assert all(node.table("memory").allocatable > 0 for node in known.values())
+    found = samples(partition_metrics(engine.context, engine.state.accounting))
+    free = {node_id: node.table("memory").free for node_id, node in known.items()}
+    sums = {"web": free[2] + free[3], "jobs": free[0], "far": 0, "default": free[0] + free[1]}
+    for name, size_bytes in sums.items():
+        key = "partition_free_bytes", (("partition", name), ("resource", "memory"))
+        assert found.get(key, 0) == size_bytes
+    return found
+
+
+def of_partition(found: Samples, name: str, partition: str, **more: str) -> float:
+    labels = {"partition": partition, **more}
+    return found[f"partition_{name}", tuple(sorted(labels.items()))]
+
+
+def test_a_partition_that_the_machine_lacks_is_unusable() -> None:
+    found = partitioned()
+    usable = {
+        name: of_partition(found, "usable", name) for name in ("web", "jobs", "far", "default")
+    }
+    assert usable == {"web": 1, "jobs": 1, "far": 0, "default": 1}
+    assert {name for (name, labels) in found if ("partition", "far") in labels} == {
+        "partition_usable"
+    }
+
+
+def test_the_amounts_of_a_partition_are_those_of_its_nodes() -> None:
+    found = partitioned()
+    memory, pages = {"resource": "memory"}, {"resource": "hugepages-256Mi"}
+    allocatable = of_partition(found, "allocatable_bytes", "web", **memory)
+    assert allocatable - of_partition(found, "free_bytes", "web", **memory) == GI
+    assert of_partition(found, "allocatable_bytes", "default", **pages) == GI // 2
+    assert of_partition(found, "free_bytes", "jobs", **pages) == GI // 4
+
+
+def test_the_largest_request_of_a_partition_is_that_inside_of_it() -> None:
+    found = partitioned()
+    memory = {"resource": "memory"}
+    free = of_partition(found, "free_bytes", "default", **memory)
+    one = of_partition(found, "largest_request_bytes", "default", nodes="one", **memory)
+    group = of_partition(found, "largest_request_bytes", "default", nodes="group", **memory)
+    assert (one, group) == (free - of_partition(found, "free_bytes", "jobs", **memory), free)
+    single = partitioned(topology_manager_policy="single-numa-node")
+    assert of_partition(single, "largest_request_bytes", "default", nodes="group", **memory) == 0
+
+
+def test_without_the_setting_or_its_effect_there_are_no_partitions() -> None:
+    for policy in (Policy(), Policy(partitions=(WEB,), memory_manager_policy="None")):
+        made = new_context(Machine(tuple(NumaNode(node, GI) for node in range(4))), policy)
+        assert list(partition_metrics(made, made.empty_accounting())) == []
 
 
 LAST = Round(

@@ -31,7 +31,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
-from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
+from nri_numamem.numa import Machine, NodeSet, NumaNode, Partition, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import Meter, Sources
@@ -135,6 +135,7 @@ def busy(*, per_container: bool = False) -> Plugin:
         Policy(
             reserved_memory=(Reservation(1, {"memory": GI}),),
             pod_strategies=PodStrategies((Strategy.BALANCED_WITH_CPUS,)),
+            partitions=(Partition("web", NodeSet([1]), namespaces=("web",)),),
         )
     )
     plugin.meter.registered()
@@ -338,6 +339,16 @@ def test_burstable_containers_by_outcome() -> None:
     assert outcomes(found, "burstable_containers") == [2, 1, 1]
 
 
+def test_confined_containers_are_counted() -> None:
+    web = Partition("web", NodeSet([1]), namespaces=("default",), confine=True)
+    plugin = Plugin(Policy(partitions=(web,)))
+    assert plugin.scrape()["confined_containers_total", ()] == 0
+    best_effort = PodSandbox("s1", "uid1", "default", "b", "/kubepods/besteffort/poduid1")
+    plugin.handle(CreateContainer(best_effort, Container("c1", "s1", "app")))
+    plugin.handle(CreateContainer(pod(2), container(2)))
+    assert plugin.scrape()["confined_containers_total", ()] == 1
+
+
 def test_decisions_of_placement_strategies() -> None:
     plugin = Plugin()
     fields = {"strategy": "pack", "equal_nodes": ["0", "1"]}
@@ -480,7 +491,8 @@ def test_the_client_chooses_the_format(
 
 def test_no_label_comes_from_a_pod() -> None:
     _, text = render(busy().metrics())
-    assert not re.search(r"pod\d|uid\d|c\d-app|s\d\b|default", text.decode())
+    settings = text.decode().replace('partition="default"', "")
+    assert not re.search(r"pod\d|uid\d|c\d-app|s\d\b|default", settings)
 
 
 def test_metrics_can_be_read_while_the_loop_works() -> None:
