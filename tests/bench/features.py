@@ -26,6 +26,7 @@ from tests.laboratory import api_pb2 as api
 PODS, ROUNDS, CREATIONS = 110, 10, 200
 
 INTERFACE, INTERFACE_NODE = "net1", 2
+LABELS = {"app.kubernetes.io/managed-by": "statefulset-controller"}
 
 # For what another thread does between two requests.
 _WAIT_S = 60.0
@@ -137,6 +138,15 @@ FEATURES: Sequence[Feature] = (
         {"podPlacementStrategies": {"allowed": ["spread"]}},
         _annotated("placement-strategy.numamem.io", "spread"),
         _decisions_of("spread"),
+    ),
+    Feature(
+        "`partitions`, one by labels and a closed one",
+        {
+            "partitions": [
+                {"name": "pods", "nodes": "0-5", "selector": LABELS, "exclusive": "guaranteed"},
+                {"name": "other", "nodes": "6", "namespaces": ["none"], "exclusive": "all"},
+            ]
+        },
     ),
     Feature(
         "`memoryPolicy`, annotation `interleave`",
