@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 
 from nri_numamem.engine.admission.equal_nodes import place_with_room
-from nri_numamem.engine.core.allowed_nodes import rejection_without_nodes
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import (
     NO_OTHER_PROVIDERS,
@@ -143,15 +142,11 @@ def _place_in_views(
 
     A container that keeps its assignment is not placed anew.
     """
-    if not accounting.machine_state:
-        return rejection_without_nodes(pod.container(name).requests)
     last_resort = context.topology.preferences.last_resort
     if not last_resort.mask or kept_blocks(accounting, pod, name) is not None:
         return place(accounting)
-    placed: Placement | Rejection = rejection_without_nodes(pod.container(name).requests)
     for view in views(remove_container(accounting, pod.uid, name), last_resort):
-        if view.machine_state:
-            placed = place(view)
+        placed = place(view)
         if not isinstance(placed, Rejection):
             return replace(placed, before=accounting)
     return placed

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.memorymanager import Explanation, Rejection, Request, State
+from nri_numamem.memorymanager import Rejection, State
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
-from nri_numamem.memorymanager.policy_static import NO_DEFAULT
-from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, format_amounts
+from nri_numamem.memorymanager.rejection import format_amounts
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import NodeSet
 
@@ -64,12 +63,6 @@ def possible_nodes(context: Context, accounting: State, pod: PodSandbox) -> Node
     if allowed is None:
         return context.memory_nodes
     return allowed.nodes | own_nodes(accounting, pod)
-
-
-def rejection_without_nodes(request: Request) -> Rejection:
-    """Reject a container whose pod may be placed on no node of this machine."""
-    explanation = Explanation(f"requested {format_amounts(request)}", allocation_failed(NO_DEFAULT))
-    return Rejection(UNEXPECTED, lambda: explanation)
 
 
 def with_cause(

@@ -9,7 +9,7 @@ from nri_numamem.engine.core import allowed_nodes, events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.memorymanager import PoolUse, Rejection
+from nri_numamem.memorymanager import Explanation, PoolUse, Rejection
 from nri_numamem.memorymanager.hugepage_pools import MaskedState, Pool
 from nri_numamem.memorymanager.remedy import Kind
 from nri_numamem.numa import Exclusive, NodeSet, Partition
@@ -82,7 +82,7 @@ def test_without_the_setting_nothing_is_masked(host: Host) -> None:
     assert allowed_nodes.possible_nodes(context, state.accounting, pod_of("db")) == NodeSet(
         range(4)
     )
-    rejection = allowed_nodes.rejection_without_nodes({"memory": GI})
+    rejection = Rejection("why", lambda: Explanation("requested memory 1Gi"))
     assert allowed_nodes.with_cause(context, pod_of("db"), rejection, masked, ()) is rejection
 
 
@@ -102,10 +102,10 @@ def test_a_rejection_says_what_is_free_elsewhere(context: Context) -> None:
     masked = allowed_nodes.mask_others(
         context, pod_of("db"), MaskedState(context.empty_accounting())
     )
-    rejection = allowed_nodes.rejection_without_nodes({"memory": GI, PAGES: PAGE})
+    rejection = Rejection("why", lambda: Explanation("requested memory 1Gi"))
     found = allowed_nodes.with_cause(context, pod_of("db"), rejection, masked, ("memory", PAGES))
     assert found.explanation.facts == (
-        "requested memory 1Gi, hugepages-2Mi 2Mi; partition db has node 0; "
+        "requested memory 1Gi; partition db has node 0; "
         "memory 2.72Gi, hugepages-2Mi 96Mi free on other NUMA nodes"
     )
     all_nodes = MaskedState(context.empty_accounting())

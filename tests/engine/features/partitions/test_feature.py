@@ -14,8 +14,11 @@ from nri_numamem.numa import (
     CpuSet,
     Exclusive,
     MemoryNodes,
+    MemoryPolicies,
     NodeSet,
     Partition,
+    PolicyMode,
+    Strategy,
     WithoutCpus,
 )
 from tests.engine.conftest import GI, MI, SETTINGS, Answer, Host, NewHost, four_nodes
@@ -120,10 +123,10 @@ def test_only_the_pods_of_an_unusable_partition_are_refused(new_host: NewHost, s
     assert [mems_of(unpinned, each) for each in ("web", "ns")] == ["", "0"]
 
 
-@pytest.mark.parametrize("strategy", ["lowest-ids", "pack", "spread", "balanced-with-cpus"])
+@pytest.mark.parametrize("strategy", Strategy)
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_an_unusable_partition_with_cpus_and_devices(
-    new_host: NewHost, policy: str, strategy: str
+    new_host: NewHost, policy: str, strategy: Strategy
 ) -> None:
     lost = replace(WEB, nodes=NodeSet([4]))
     settings = policy_of(lost, topology_manager_policy=policy, placement_strategy=strategy)
@@ -154,16 +157,43 @@ def test_a_machine_that_gets_the_nodes_has_the_partition(new_host: NewHost) -> N
     assert [mems_of(host, each) for each in ("web", "ns")] == ["2", "0"]
 
 
-def test_a_partition_of_last_resort_nodes(new_host: NewHost) -> None:
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_partition_of_last_resort_nodes(
+    new_host: NewHost, policy: str, strategy: Strategy
+) -> None:
     machine = four_nodes()
     slow = replace(machine.nodes[3], cpus=CpuSet())
     machine = replace(machine, nodes=(*machine.nodes[:3], slow))
     partition = replace(WEB, nodes=NodeSet([3]))
     memory_nodes = MemoryNodes(WithoutCpus.LAST_RESORT)
-    host = new_host(policy_of(partition, memory_nodes=memory_nodes), machine)
+    settings = policy_of(
+        partition,
+        memory_nodes=memory_nodes,
+        topology_manager_policy=policy,
+        placement_strategy=strategy,
+    )
+    host = new_host(settings, machine)
     assert [mems_of(host, each, memory=800 * MI) for each in ("web", "web")] == ["3", "refused"]
     excluded = new_host(policy_of(partition, memory_nodes=MemoryNodes()), machine)
     assert mems_of(excluded, "web") == "refused"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"), [("1,3", "1,3"), ("3", "refused"), ("4", "refused"), ("1-3", "2-3")]
+)
+def test_equal_parts_on_nodes_of_the_partition(
+    new_host: NewHost, nodes: str, expected: str
+) -> None:
+    policies = MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=4, min_per_node_bytes=0)
+    partition = replace(WEB, nodes=NodeSet.parse(nodes))
+    host = new_host(policy_of(partition, memory_policies=policies))
+    pod = host.run("a", namespace="web")
+    container = events.Container("c", pod.sandbox_id, "main", 200 * MI)
+    asked = events.PolicyRequest("interleave:2")
+    answer = host.handle(events.CreateContainer(pod, container, None, asked))
+    found = "refused" if answer.refusal else answer.adjustment and answer.adjustment.cpuset_mems
+    assert found == expected
 
 
 # Running pods
