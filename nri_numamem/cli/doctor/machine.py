@@ -97,7 +97,7 @@ def check_configuration(
     for name in map(str, files):
         try:
             settings = load_file(host.path(name), root=host.root)
-            unusable = _unusable_partitions(settings, machine)
+            unusable = _unusable_partitions(name, settings, machine)
         except UsageError as error:
             remedy = "the plugin does not start with it; correct it, then: nri-numamem config check"
             findings.append(Finding("configuration", Verdict.FAIL, str(error), remedy))
@@ -112,7 +112,7 @@ def check_configuration(
     return tuple(findings), settings
 
 
-def _unusable_partitions(settings: Settings, machine: Machine | None) -> list[Finding]:
+def _unusable_partitions(name: str, settings: Settings, machine: Machine | None) -> list[Finding]:
     """Return a finding for each partition that the machine lacks; UsageError as context_of()."""
     if machine is None:
         return []
@@ -120,7 +120,7 @@ def _unusable_partitions(settings: Settings, machine: Machine | None) -> list[Fi
     found = (each for each, _ in accounting_by_partition(context, context.empty_accounting()))
     remedy = "its pods are refused, or run unpinned (whenUnsatisfiable); correct partitions"
     return [
-        Finding("partitions", Verdict.FAIL, partition_text(each), remedy)
+        Finding("partitions", Verdict.FAIL, f"{name}: {partition_text(each)}", remedy)
         for each in found
         if each.problem
     ]

@@ -134,7 +134,10 @@ def _fits(*largest: Largest | None) -> str:
 def _show_partitions(screen: Screen, rows: Sequence[PartitionRow]) -> None:
     """Print the partitions, each with a line per resource."""
     screen.heading("Partitions")
-    table = plain_table("partition", fixed("nodes"), "resource", "free", "fits now")
+    # Names that are longer would leave no room for amounts on a narrow screen.
+    has_room = all(len(row.found.partition.name) <= screen.width // 4 for row in rows)
+    name = fixed("partition") if has_room else "partition"
+    table = plain_table(name, fixed("nodes"), fixed("resource"), "free", "fits now")
     for row in rows:
         if row.found.problem:
             table.add_row(row.found.partition.name, "-", "", "", _unusable(row.found.problem))
@@ -142,10 +145,10 @@ def _show_partitions(screen: Screen, rows: Sequence[PartitionRow]) -> None:
             for_pods = amounts.assigned + amounts.held + amounts.free
             if resource != MEMORY and not amounts.total:
                 continue
-            first = ("", "") if number else (row.found.partition.name, str(row.found.nodes))
+            cells = ("", "") if number else (row.found.partition.name, str(row.found.nodes))
             free = f"{humanize_bytes(amounts.free)} of {humanize_bytes(for_pods)}"
             fits = _fits(row.one_node.get(resource), row.several_nodes.get(resource))
-            table.add_row(*first, resource, free, fits)
+            table.add_row(*cells, resource, free, fits)
     screen.shown(table)
 
 

@@ -55,6 +55,34 @@ def damage_sysfs(files: HostFiles) -> None:
     files.write("sys/devices/system/node/node1/meminfo", "nonsense")
 
 
+WEB = "{name: web, nodes: 1, namespaces: [web], exclusive: all}"
+
+
+def set_a_partition_that_the_machine_lacks(files: HostFiles) -> None:
+    files.write(CONFIG, f"partitions: [{WEB}, {{name: far, nodes: 2, namespaces: [far]}}]\n")
+
+
+def set_partitions_that_leave_no_node(files: HostFiles) -> None:
+    files.write(CONFIG, f"partitions:\n- {WEB.replace('1', '0-1')}\n")
+
+
+def test_a_usable_partition_is_no_finding(good_host: HostFiles) -> None:
+    good_host.write(CONFIG, f"partitions: [{WEB}]\n")
+    found = good_host.findings()
+    assert "partitions" not in found
+    assert found["configuration"].verdict is Verdict.OK
+
+
+def test_each_unusable_partition_is_a_finding(good_host: HostFiles) -> None:
+    set_a_partition_that_the_machine_lacks(good_host)
+    found = [each for each in examine(Host(good_host.root)) if each.check == "partitions"]
+    text = "partition far is unusable: NUMA node 2 cannot be used on this machine"
+    remedy = "its pods are refused, or run unpinned (whenUnsatisfiable); correct partitions"
+    assert found == [Finding("partitions", Verdict.FAIL, f"/{CONFIG}: {text}", remedy)]
+    damage_sysfs(good_host)
+    assert "partitions" not in good_host.findings()
+
+
 def test_a_configuration_that_names_the_kubelets_file_of_the_host(good_host: HostFiles) -> None:
     good_host.write("etc/kubernetes/kubelet.conf", "kind: KubeletConfiguration\n")
     good_host.write(CONFIG, "kubeletConfigFile: /etc/kubernetes/kubelet.conf\n")
@@ -68,6 +96,13 @@ def test_a_configuration_that_names_the_kubelets_file_of_the_host(good_host: Hos
     [
         (reserve_too_much, "configuration", Verdict.FAIL, ".conf:1: reservedMemory[0].limits"),
         (set_a_key_without_effect, "configuration", Verdict.WARN, "has no effect"),
+        (set_a_partition_that_the_machine_lacks, "partitions", Verdict.FAIL, "far is unusable: "),
+        (
+            set_partitions_that_leave_no_node,
+            "configuration",
+            Verdict.FAIL,
+            ".conf:1: partitions: the exclusive ones have all NUMA nodes of this machine (0-1)",
+        ),
         (mount_cgroup_v1, "cgroups", Verdict.WARN, "no cgroup v2"),
         (remove_cpuset, "cgroups", Verdict.FAIL, "cgroup.controllers lacks cpuset"),
         (remove_hugetlb, "cgroups", Verdict.WARN, "cgroup.controllers lacks hugetlb"),

@@ -1,7 +1,14 @@
 import pytest
 
-from nri_numamem.cli.render.texts import duration, format_time, known_time, strategy_text, time_text
-from nri_numamem.numa import NodeSet
+from nri_numamem.cli.render.texts import (
+    duration,
+    format_time,
+    known_time,
+    partition_text,
+    strategy_text,
+    time_text,
+)
+from nri_numamem.numa import Exclusive, NodeSet, Partition, PartitionNodes
 
 
 def test_a_time_in_utc() -> None:
@@ -59,3 +66,23 @@ def test_many_nodes() -> None:
     assert strategy_text("pack", "setting", nodes).endswith(
         "equal nodes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more"
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (PartitionNodes(Partition("web"), NodeSet([0])), "partition web: node 0"),
+        (
+            PartitionNodes(
+                Partition("web", exclusive=Exclusive.GUARANTEED, confine=True), NodeSet([2, 3])
+            ),
+            "partition web: nodes 2-3, exclusive guaranteed, confine",
+        ),
+        (
+            PartitionNodes(Partition("web", confine=True), NodeSet(), "why"),
+            "partition web is unusable: why",
+        ),
+    ],
+)
+def test_a_partition_on_a_machine(found: PartitionNodes, text: str) -> None:
+    assert partition_text(found) == text
