@@ -10,9 +10,10 @@ from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
-from nri_numamem.numa.idset import CpuSet
+from nri_numamem.numa.idset import CpuSet, NodeSet
 from nri_numamem.numa.machine import CpuFollowing, Machine, NumaNode
 from nri_numamem.numa.memory_nodes import MemoryNodes, WithoutCpus
+from nri_numamem.numa.partitions import Partition
 
 GI = 1 << 30
 
@@ -52,6 +53,10 @@ def test_defaults_are_those_of_the_settings() -> None:
             Policy(memory_nodes=MemoryNodes(WithoutCpus.USE)),
         ),
         ({"cpuFollowsMemory": "prefer"}, Policy(cpu_following=CpuFollowing.PREFER)),
+        (
+            {"partitions": [{"name": "web", "nodes": 1, "namespaces": ["web"]}]},
+            Policy(partitions=(Partition("web", NodeSet([1]), namespaces=("web",)),)),
+        ),
         ({"whenUnsatisfiable": "RunUnpinned"}, Policy(when_unsatisfiable="RunUnpinned")),
     ],
 )

@@ -16,6 +16,7 @@ from nri_numamem.config.setting import (
     choices,
     integer,
     listed,
+    nullable,
     read_rows,
     write_rows,
 )
@@ -129,3 +130,17 @@ def test_types_are_described() -> None:
     assert listed(["pack", "spread"]) == choice(("pack", "spread")).type == "`pack`, `spread`"
     assert integer(1, 9).type == "whole number from 1 to 9"
     assert integer(0, 9, ", at most 9").type == "whole number, at most 9"
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string", "pattern": "x"}, {"type": ["string", "null"], "pattern": "x"}),
+        ({"type": ["string", "integer"]}, {"type": ["string", "integer", "null"]}),
+        ({"enum": ["a", False]}, {"enum": ["a", False, None]}),
+    ],
+)
+def test_a_schema_that_accepts_null_too(schema: dict[str, object], expected: object) -> None:
+    given = {**schema}
+    assert nullable(schema) == expected
+    assert schema == given

@@ -1,5 +1,7 @@
 """Single values: accepted forms, null, and errors with place and remedy."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from nri_numamem.config.values import (
@@ -12,12 +14,14 @@ from nri_numamem.config.values import (
     read_list,
     read_mapping,
     read_names,
+    read_node_set,
     read_path,
     read_quantity,
     read_word,
     show,
     suggest,
 )
+from nri_numamem.numa import NodeSet
 
 PATH = ("a", 0, "b")
 NAMES = ("memoryPolicy", "namespaces")
@@ -163,3 +167,31 @@ def test_other_values_than_absolute_paths_are_refused(value: object) -> None:
     assert error_of(read_path, value, "/a").endswith(
         " is not an absolute path; write a path such as /a"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "nodes"),
+    [("4-7", range(4, 8)), ("2,4", [2, 4]), ("0", [0]), (0, [0]), (1023, [1023])],
+)
+def test_numa_nodes(value: object, nodes: Iterable[int]) -> None:
+    assert read_node_set(PATH, value) == NodeSet(nodes)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", "'' is not a list of NUMA nodes"),
+        ("node4", "'node4' is not a list of NUMA nodes"),
+        ("3-2", "'3-2' is not a list of NUMA nodes"),
+        ("1024", "'1024' is not a list of NUMA nodes"),
+        (-1, "-1 is not a list of NUMA nodes"),
+        (YES, "True is not a list of NUMA nodes"),
+        ([2, 3], "a list instead of NUMA nodes as text"),
+        ({2: 3}, "a mapping instead of NUMA nodes as text"),
+        (None, "None instead of NUMA nodes as text"),
+        (1.5, "1.5 instead of NUMA nodes as text"),
+    ],
+)
+def test_other_values_than_numa_nodes_are_refused(value: object, problem: str) -> None:
+    remedy = 'write ids from 0 to 1023, such as "4-7" or "2,4"'
+    assert error_of(read_node_set, value) == f"a[0].b: {problem}; {remedy}"
