@@ -15,7 +15,7 @@ from nri_numamem.config.settings import (
     settings_from_mapping,
     settings_to_mapping,
 )
-from nri_numamem.engine.features.partitions.feature import layout_of
+from nri_numamem.engine.features.partitions.layouts import layout_of
 from nri_numamem.numa import Exclusive, Machine, NodeSet, NumaNode, Partition
 
 ONE = "keep each node in one of them"
