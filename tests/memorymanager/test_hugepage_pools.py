@@ -254,6 +254,15 @@ def test_a_placement_in_the_masked_state_remains_after_unmasking(empty: State, s
     assert sum(free(after)) == 30 - size
 
 
+def test_hidden_nodes_come_back_with_their_pages(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {PAGES: 2 * GI} for n in range(3)})
+    masked = mask_unavailable_hugepages(state, use(GI, GI, GI, total=2 * GI)).without(N01)
+    assert [*masked.without(N0).hidden] == [0, 1]
+    after = masked.unmask(assign(masked.state, "a", "x", N2, {PAGES: GI}))
+    assert [*after.machine_state] == [0, 1, 2]
+    assert free(after) == [2 * GI, 2 * GI, GI]
+
+
 # The text of a rejection
 
 

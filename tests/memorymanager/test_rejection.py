@@ -236,6 +236,17 @@ def test_the_rejection_of_a_pod_as_a_whole_is_marked(worlds: ModuleType) -> None
     assert rejection.of_pod().message_within(150) == rejection.message_within(150)
 
 
+def test_one_more_fact_keeps_everything_else(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": GI}})
+    remedy = Remedy(Kind.REQUEST_LESS, amounts={"memory": GI})
+    known = refuse(state, {"memory": 2 * GI}).of_pod()
+    found = known.explained(lambda _node_id: Reason(Rule.CHOSEN, "x"), lambda: (remedy,))
+    found = found.with_fact("pods wait")
+    assert found.explanation.facts == f"{known.explanation.facts}; pods wait"
+    assert (found.is_of_pod, found.common, found.remedies) == (True, known.common, (remedy,))
+    assert found.explanation.per_node
+
+
 def test_a_container_that_cannot_be_aligned() -> None:
     rejection = not_aligned("the pod's memory is on node 0")
     assert rejection.reason == "TopologyAffinityError"

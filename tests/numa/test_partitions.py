@@ -15,6 +15,7 @@ from nri_numamem.numa import (
     Preferences,
     lay_out,
 )
+from nri_numamem.numa.partitions import label_keys_of
 
 CLOSE = [[10, 12, 20, 20], [12, 10, 20, 20], [20, 20, 10, 12], [20, 20, 12, 10]]
 CROSSED = [[10, 20, 20, 12], [20, 10, 12, 20], [20, 12, 10, 20], [12, 20, 20, 10]]
@@ -173,6 +174,15 @@ def test_all_labels_of_the_selector_must_match() -> None:
     assert pod_matches(both, "web", app="web", tier="1")
     assert not pod_matches(both, "ns", app="web", tier="1")
     assert not pod_matches(both, "web")
+
+
+def test_the_keys_of_all_selectors() -> None:
+    partitions = [
+        Partition("a", nodes("0"), selector={"tier": "1", "app": "web"}),
+        Partition("b", nodes("1"), namespaces=("b",)),
+        Partition("c", nodes("2"), selector={"app": "db"}),
+    ]
+    assert label_keys_of(partitions) == ("app", "tier")
 
 
 def test_the_first_partition_that_matches_has_the_pod() -> None:

@@ -52,6 +52,9 @@ def test_undefined_hooks_change_nothing() -> None:
     assert feature.requested(event) is event
     assert feature.complete(context, state, event, decision) is decision
     assert feature.add_updates(context, state, event, decision) is decision
+    assert not feature.limits_nodes
+    assert feature.allowed_nodes(context, pod) is None
+    assert feature.unpinned_nodes(context, pod) == NodeSet()
     assert not feature.keeps_nodes(context, state, pod, container, NodeSet([0]))
 
 
