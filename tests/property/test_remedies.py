@@ -26,18 +26,23 @@ from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import (
     CpuSet,
+    Exclusive,
     Machine,
     MemoryNodes,
     NodeSet,
     NumaNode,
+    Partition,
     WithoutCpus,
 )
+from nri_numamem.numa.partitions import PartitionsError
 
 MI = 1 << 20
 PAGE = 2 * MI
 PAGES = "hugepages-2Mi"
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES = ("container", "pod")
+NAMESPACES = ("part-a", "part-b", "ns")
+"""Of the pods of two partitions, and of the others."""
 REFUSALS_PER_SEED = 250
 
 
@@ -155,7 +160,20 @@ def random_machine(random: Random) -> Machine:
     )
 
 
-def random_world(random: Random) -> World:
+def random_partitions(random: Random, machine: Machine) -> tuple[Partition, ...]:
+    """Return one or two partitions, which leave at least a node to the rest."""
+    ids = random.sample(range(len(machine.nodes)), len(machine.nodes))
+    found = []
+    for name in NAMESPACES[: random.randint(1, 2)]:
+        count = random.randint(1, 2)
+        if len(ids) > count:
+            nodes, ids = NodeSet(ids[:count]), ids[count:]
+            kind = random.choice([*Exclusive])
+            found.append(Partition(name, nodes, namespaces=(name,), exclusive=kind))
+    return (*found,)
+
+
+def random_world(random: Random, *, has_partitions: bool = False) -> World:
     """Return a host on which the engine placed pods."""
     machine = random_machine(random)
     policy = Policy(
@@ -164,6 +182,12 @@ def random_world(random: Random) -> World:
         reserved_memory=(Reservation(0, {"memory": MI}),),
         memory_nodes=MemoryNodes(random.choice([*WithoutCpus])),
     )
+    if has_partitions:
+        policy = replace(policy, partitions=random_partitions(random, machine))
+        try:
+            new_context(machine, policy)
+        except PartitionsError:  # all nodes that are not excluded
+            return random_world(random, has_partitions=True)
     context = new_context(machine, policy)
     outside = {
         node.node_id: random.randint(0, node.hugepages.get(PAGE, 0)) * PAGE
@@ -222,10 +246,11 @@ def random_pod(
     memory = sum(c.memory_limit_bytes or 0 for c in containers)
     pages_bytes = sum((c.hugepage_limits or {}).get(PAGE, 0) for c in containers)
     limits = {PAGE: pages_bytes} if pages_bytes else {}
-    return (
-        events.PodSandbox(f"sandbox-{uid}", uid, "ns", uid, f"/kubepods/pod{uid}", memory, limits),
-        containers,
-    )
+    has_partitions = world.context.policy.partitions
+    namespace = random.choice(NAMESPACES) if has_partitions else NAMESPACES[-1]
+    parent = f"/kubepods/pod{uid}"
+    pod = events.PodSandbox(f"sandbox-{uid}", uid, namespace, uid, parent, memory, limits)
+    return pod, containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +273,10 @@ class Refusal:
         return [uid for uid in self.world.pods if uid != self.uid]
 
 
-def random_refusals(random: Random) -> Iterator[Refusal]:
+def random_refusals(random: Random, *, has_partitions: bool = False) -> Iterator[Refusal]:
     """Yield refusals without end."""
     while True:
-        world = random_world(random)
+        world = random_world(random, has_partitions=has_partitions)
         for number in range(6):
             pod, containers = random_pod(random, world, f"new{number}")
             tried, before = world.run(pod), list[events.Container]()
@@ -382,11 +407,12 @@ def works_by_brute_force(refusal: Refusal) -> str:
     return ""
 
 
+@pytest.mark.parametrize("has_partitions", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_remedies(seed: int) -> None:
+def test_remedies(seed: int, *, has_partitions: bool) -> None:
     random = Random(seed)
     kinds: dict[str, int] = {}
-    refusals = random_refusals(random)
+    refusals = random_refusals(random, has_partitions=has_partitions)
     for _ in range(REFUSALS_PER_SEED):
         refusal = next(refusals)
         remedies = [*refusal.rejection.remedies]

@@ -166,19 +166,27 @@ class _Search:
         is_single = self._context.policy.topology_manager_policy == TopologyPolicy.SINGLE_NUMA_NODE
         if is_single and self._proposals.needed_nodes != 1:
             return  # no end of pods admits what needs several nodes
-        for nodes in self._proposals.sets_to_empty():
+        for nodes in (*self._proposals.sets_to_empty(), *self._wider_sets()):
             uids = pods_on(self._of.state, nodes, but=self._of.choice.uid)
             if not uids:
                 continue
             state, use = without_pods(self._of.state, self._of.event.pool_use, uids)
             event = replace(self._of.event, pool_use=use)
             if self._is_admitted(state=state, event=event):
+                is_inside = nodes.issubset(NodeSet(self._machine))
                 short = self._missing or self._proposals.short(nodes)
-                if short and (self._is_of_all or self._proposals.is_usable(nodes)):
+                if is_inside and short and (self._is_of_all or self._proposals.is_usable(nodes)):
                     yield Remedy(Kind.MAKE_ROOM, nodes, short)
                 else:
                     yield Remedy(Kind.EMPTY_NODES, nodes)
                 return
+
+    def _wider_sets(self) -> Iterator[NodeSet]:
+        """Yield the nodes of begun pods that may use those of this pod and more."""
+        allowed = self._context.allowed_nodes(self._of.event.pod)
+        wider = NodeSet() if allowed is None else allowed.around
+        if not wider.issubset(NodeSet(self._machine)):
+            yield wider
 
     # The request
 

@@ -227,3 +227,18 @@ def test_where_outstanding_amounts_refuse_nothing(new_host: NewHost, settings: P
     begin(host, "a", 300, 500, "db")
     expected = "0" if settings.topology_manager_scope == "container" else "1"
     assert begin(host, "b", 200).adjustment == Adjustment(expected)
+
+
+def test_a_remedy_may_be_that_pods_end_on_the_nodes_of_others(new_host: NewHost) -> None:
+    """Node 0 lacks room, and a begun pod of the rest needs what would be free there."""
+    host = new_host(SHARED)
+    begin(host, "a", 500, namespace="db")
+    pod = host.run("b", memory=3100 * MI)
+    host.create(pod, memory=100 * MI, cpus="4-7")
+    answer = begin(host, "c", 800, namespace="db")
+    assert answer.refusal is not None
+    assert "remedy: end the pods on NUMA nodes 0-3, or request at most 100Mi" in answer.refusal
+    host.stop_pod(host.pods["sandbox-a"])
+    assert begin(host, "d", 800, namespace="db").refusal is not None
+    host.stop_pod(pod)
+    assert begin(host, "e", 800, namespace="db").adjustment == Adjustment("0")
