@@ -19,6 +19,7 @@ from tests.sequences.operations import (
     StartPod,
     pod_hugepages,
 )
+from tests.sequences.settings import namespace_of
 
 
 @dataclass
@@ -46,6 +47,7 @@ class EngineDriver:
     def __init__(self, host: Host, life: NodeLife, *, has_presets: bool = False) -> None:
         self.host = host
         self._created = 0
+        self._life = life
         self._operations = life.operations()
         self._has_presets = has_presets
         self._pods: dict[str, _Pod] = {}
@@ -100,7 +102,12 @@ class EngineDriver:
         pages = {size: limit for size, limit in pod_hugepages(spec.specs).items() if limit}
         level = "" if spec.is_guaranteed else "burstable/"
         sandbox = self.host.run(
-            spec.name, level, pages, sandbox=f"sandbox-{spec.key}", memory=spec.memory_limit_bytes
+            spec.name,
+            level,
+            pages,
+            sandbox=f"sandbox-{spec.key}",
+            memory=spec.memory_limit_bytes,
+            namespace=namespace_of(spec.name, self._life.settings),
         )
         self._pods[spec.key] = _Pod(spec, sandbox)
         return True

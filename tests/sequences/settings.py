@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nri_numamem.numa import Machine, NodeSet
 from tests.sequences.machine import random_reservation, without_cpus
@@ -16,7 +16,9 @@ _BURSTABLE_PODS = {"evidence": ["memory-reservation"], "oomScoreAdj": -500}
 
 ANNOTATION = "memory-policy.numamem.io"
 NAMESPACE = "default"
-"""The namespace of all pods of a life."""
+"""The namespace of all pods of a life, but of those in a partition."""
+PARTITIONS = ("part-a", "part-b")
+"""Names of partitions, and the namespaces of their pods."""
 MODES = ("interleave", "bind", "preferred", "preferred-many", "local")
 MISSING_MODE = "weighted-interleave"
 """The mode that simulated kernels lack."""
@@ -84,6 +86,8 @@ class LifeSettings:
     memory_policies: Policies = field(default_factory=Policies)
     pins_burstable: bool = False
     """Containers of Burstable pods are pinned if their `memory.low` is their limit."""
+    partitions: tuple[Mapping[str, object], ...] = ()
+    """The setting `partitions`; only drivers that know ``namespace_of`` have it."""
 
     def excluded(self, machine: Machine) -> NodeSet:
         """Return the nodes on which the plugin must not place anything."""
@@ -109,6 +113,8 @@ class LifeSettings:
                 for node_id, size_bytes in self.reserved.items()
             ],
         }
+        if self.partitions:
+            found["partitions"] = [*self.partitions]
         if self.memory_policies.is_active:
             found["memoryPolicy"] = self.memory_policies.document()
         return found | ({"burstablePods": _BURSTABLE_PODS} if self.pins_burstable else {})
@@ -138,6 +144,38 @@ def random_settings(rng: random.Random, machine: Machine) -> LifeSettings:
         _random_policies(rng),
         pins_burstable=rng.random() < 0.4,
     )
+
+
+def with_partitions(rng: random.Random, machine: Machine, settings: LifeSettings) -> LifeSettings:
+    """Return the settings with one or two partitions, which leave nodes to the rest."""
+    usable = machine.node_set - settings.excluded(machine)
+    ids = rng.sample([*usable], len(usable))
+    found: list[Mapping[str, object]] = []
+    for name in PARTITIONS[: rng.choice((1, 2))]:
+        count = rng.randint(1, max(1, len(usable) // 3))
+        if len(ids) <= count:
+            break
+        nodes, ids = str(NodeSet(ids[:count])), ids[count:]
+        found.append(
+            {
+                "name": name,
+                "nodes": nodes,
+                "namespaces": [name],
+                "exclusive": rng.choice(("none", "guaranteed", "all")),
+                "confine": rng.random() < 0.5,
+            }
+        )
+    return replace(settings, partitions=(*found,))
+
+
+def namespace_of(pod: str, settings: LifeSettings) -> str:
+    """Return the namespace of a pod by the number in its name: that of a partition, or NAMESPACE.
+
+    Two of three pods belong to a partition.
+    """
+    names = [str(each["name"]) for each in settings.partitions]
+    number = int(pod.rpartition("-")[2])
+    return names[number % len(names)] if names and number % 3 else NAMESPACE
 
 
 def _random_policies(rng: random.Random) -> Policies:

@@ -2,10 +2,21 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 from nri_numamem.config.settings import settings_from_mapping
+from nri_numamem.numa import Exclusive, NodeSet
 from tests.sequences.machine import random_machine
-from tests.sequences.settings import ANNOTATION, EVEN, random_annotations, random_settings
+from tests.sequences.settings import (
+    ANNOTATION,
+    EVEN,
+    NAMESPACE,
+    PARTITIONS,
+    namespace_of,
+    random_annotations,
+    random_settings,
+    with_partitions,
+)
 
 
 def test_the_plugin_reads_them_and_all_values_occur() -> None:
@@ -26,6 +37,24 @@ def test_the_plugin_reads_them_and_all_values_occur() -> None:
         assert settings.excluded(machine).issubset(machine.node_set)
         assert settings.policy in str(settings)
     assert len(seen) == 4 + 2 + 2 + 3 + 4 + 4
+    assert min(seen.values()) > 5
+
+
+def test_partitions_leave_nodes_to_the_rest() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(80):
+        rng = random.Random(seed)
+        machine = random_machine(rng)
+        settings = with_partitions(rng, machine, random_settings(rng, machine))
+        read = settings_from_mapping(settings.document()).partitions
+        taken = NodeSet(node for each in read for node in each.nodes)
+        assert (machine.node_set - settings.excluded(machine)) - taken
+        seen[len(read)] += 1
+        for each in read:
+            seen.update((each.exclusive, each.confine))
+        seen.update(namespace_of(f"pod-{number}", settings) for number in range(6))
+        assert namespace_of("pod-1", replace(settings, partitions=())) == NAMESPACE
+    assert seen.keys() == {1, 2, *Exclusive, False, NAMESPACE, *PARTITIONS}
     assert min(seen.values()) > 5
 
 

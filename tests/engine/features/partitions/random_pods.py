@@ -20,8 +20,8 @@ def outcome(answer: Answer) -> object:
 @dataclass
 class RandomPod:
     pod: PodSandbox
-    sizes: Mapping[str, int]
-    """Container -> bytes of memory."""
+    sizes: Mapping[str, int | None]
+    """Container -> bytes of memory; None without a limit."""
     pages: int = 0
     """Bytes of hugepages of each container."""
     running: dict[str, str] = field(default_factory=dict)
@@ -59,9 +59,10 @@ class RandomPods:
         namespace = rng.choice(list(self._twins.parts))
         shares = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3)
         names = ("a", "b", "c")[: rng.choice((1, 1, 2, 3))]
-        sizes = {name: int(rng.choice(shares) * NODE_MI) * MI for name in names}
+        amounts = {name: int(rng.choice(shares) * NODE_MI) * MI for name in names}
         pages = rng.choice((0, 0, 1, 2)) * PAGE
-        limit = rng.choice((sum(sizes.values()),) * 3 + (None,))
+        limit = rng.choice((sum(amounts.values()),) * 3 + (None,))
+        sizes: dict[str, int | None] = {**amounts}
         pods = []
         for host in self._twins.both(namespace):
             pods += [
@@ -72,6 +73,8 @@ class RandomPods:
                     namespace=namespace,
                 )
             ]
+        if limit is not None and rng.random() < 0.2:
+            sizes[rng.choice(names)] = None  # it shares what the others leave of the limit
         self._pods.append(RandomPod(pods[0], sizes, pages))
 
     def _create(self) -> None:
