@@ -73,7 +73,7 @@ def _pods_of_the_system_are_not_confined(host: Host) -> str:
     pod = host.kubelet.run(_spec("dns", "burstable", namespace="kube-system"))
     mems = cgroups.nodes(pod.parent, pod.container_ids["main"])
     expect(not mems, f"it has {sorted(mems)}")
-    return "no cpuset.mems"
+    return f"no cpuset.mems, memory on {sorted(_written_on(pod))}"
 
 
 def _refusal_names_the_partition(host: Host) -> str:
@@ -121,7 +121,7 @@ def _missing_nodes_concern_one_partition(host: Host) -> str:
     expect("partition serving is unusable" in text, text)
     doctor = host.plugin.command("doctor")
     expect("partition serving is unusable" in doctor.stdout, doctor.stdout)
-    expect(doctor.returncode == 1, f"doctor ends with status {doctor.returncode}")
+    expect(doctor.returncode == 2, f"doctor ends with status {doctor.returncode}")
     restart_with(host, SETTINGS)
     return str(found)
 
