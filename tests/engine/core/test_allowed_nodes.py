@@ -9,6 +9,7 @@ from nri_numamem.engine.core import allowed_nodes, events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.pods.outstanding import crowded
 from nri_numamem.memorymanager import Explanation, PoolUse, Rejection
 from nri_numamem.memorymanager.hugepage_pools import MaskedState, Pool
 from nri_numamem.memorymanager.remedy import Kind
@@ -84,6 +85,7 @@ def test_without_the_setting_nothing_is_masked(host: Host) -> None:
     )
     rejection = Rejection("why", lambda: Explanation("requested memory 1Gi"))
     assert allowed_nodes.with_cause(context, pod_of("db"), rejection, masked, ()) is rejection
+    assert crowded(context, state, pod_of("db"), state.accounting) == NodeSet()
 
 
 def test_a_pod_keeps_the_nodes_that_it_has(new_host: NewHost) -> None:
