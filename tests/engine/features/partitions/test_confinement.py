@@ -136,6 +136,9 @@ def test_running_containers_outside_are_listed(new_host: NewHost) -> None:
     (record,) = [r for r in answer.records if isinstance(r, UnconfinedFound)]
     assert (record.container_count, record.containers) == (1, ("ns/pod-free/main",))
     assert answer.updates == ()
-    open_host = new_host(policy_of(replace(WEB, confine=True)))
-    open_host.pods, open_host.containers = host.pods, host.containers
-    assert "unconfined_found" not in events_of(open_host.synchronize())
+    for confine, names in ((True, ("web/pod-web/main",)), (False, ())):
+        other = new_host(policy_of(replace(WEB, confine=confine)))
+        other.pods, other.containers = host.pods, host.containers
+        records = other.synchronize().records
+        listed = [r.containers for r in records if isinstance(r, UnconfinedFound)]
+        assert listed == ([names] if names else [])
