@@ -19,6 +19,8 @@ from tests.bench.workload import workload
 NEWEST, OLDER = go_programs.VERSIONS
 CONSTANT, PLACING, OURS = "constant", "placing", "ours"
 PEERS = (CONSTANT, PLACING, OURS)
+PARTITIONED = "partitioned"
+"""Ours with the setting `partitions`; its pods have all nodes but two."""
 
 # The keys of this number of nodes and pods omit it.
 MAIN_SIZE = (8, 110)
@@ -90,7 +92,11 @@ def filled(
             host = stack.enter_context(Host(root / peer, case.nodes, programs))
             runtime = stack.enter_context(GoRuntime(programs.go, host.socket))
             runtime.start()
-            host.start(peer, state_file=state_file)
+            if peer == PARTITIONED:
+                config = _with_partitions(root / "config.yaml", case.nodes)
+                host.start(OURS, ("--config", str(config)), state_file=state_file)
+            else:
+                host.start(peer, state_file=state_file)
             host.wait_for(runtime)
             runtime.set_workload(workload(GI), "placed")
             runtime.fill(case.pods)
@@ -99,6 +105,14 @@ def filled(
                 runtime.set_workload(workload(GI, guaranteed=False), expect)
             started[peer] = (runtime, host)
         yield started
+
+
+def _with_partitions(path: Path, nodes: int) -> Path:
+    last = nodes - 1
+    inside = f"nodes: 0-{last - 2}, namespaces: ['*'], exclusive: guaranteed"
+    outside = f"nodes: {last}, namespaces: [none], exclusive: all"
+    path.write_text(f"partitions:\n- {{name: a, {outside}}}\n- {{name: b, {inside}}}\n")
+    return path
 
 
 def measure(
@@ -135,7 +149,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="creations per round and peer")
     parser.add_argument("--gap-us", type=int, default=0, help="pause before each creation")
     parser.add_argument("--no-state-file", action="store_true", help="run our plugin without one")
-    parser.add_argument("--peers", nargs="+", default=[CONSTANT, OURS], choices=PEERS)
+    parser.add_argument(
+        "--peers", nargs="+", default=[CONSTANT, OURS], choices=(*PEERS, PARTITIONED)
+    )
     args = parser.parse_args()
     version = f"nri-{args.nri}"
     case = Case(version, args.nodes, args.pods, not args.not_managed, args.gap_us)
@@ -156,6 +172,9 @@ def main() -> None:
             getattr(found[OURS], key) / getattr(found[CONSTANT], key) for key in ("p50_s", "p99_s")
         )
         print(f"create_p50 {p50:.2f}  create_p99 {p99:.2f}  (ours / constant)")
+    if OURS in found and PARTITIONED in found:
+        ratio = found[PARTITIONED].p50_s / found[OURS].p50_s
+        print(f"create_p50 {ratio:.2f}  (partitioned / ours)")
 
 
 if __name__ == "__main__":

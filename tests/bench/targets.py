@@ -30,9 +30,9 @@ class PathLimit:
 # Request -> limits before the reply, and from there to the next wait: the present figures on Python
 # 3.11. Lower them when a path gets shorter.
 MAX_PATH = {
-    "simple": (PathLimit(66, 23, 33), PathLimit(133, 44, 80)),
-    "with CPUs": (PathLimit(162, 28, 61), PathLimit(141, 45, 83)),
-    "pod scope": (PathLimit(151, 33, 84), PathLimit(150, 44, 88)),
+    "simple": (PathLimit(69, 24, 35), PathLimit(133, 44, 80)),
+    "with CPUs": (PathLimit(165, 29, 64), PathLimit(141, 45, 83)),
+    "pod scope": (PathLimit(154, 34, 86), PathLimit(150, 44, 88)),
 }
 
 TO_TOPOLOGY_AWARE = "create_p50_to_topology_aware"

@@ -4,7 +4,7 @@ A container of a pod that is not managed changes nothing. The memory of a contai
 reserved for its pod; the end of the pod releases it (``pods``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -39,14 +39,13 @@ from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.containers import Admitted, Rejected, UnpinnedNoCapacity
 from nri_numamem.memorymanager import (
     Rejection,
-    State,
     mark_reusable,
     mask_unavailable_hugepages,
     remove_container,
 )
 from nri_numamem.memorymanager.burstable import mask_unavailable_memory
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
-from nri_numamem.numa import MEMORY, NodeSet
+from nri_numamem.numa import NodeSet
 from nri_numamem.numa.closest.cover import NO_NODES
 from nri_numamem.topologymanager import Placement
 
@@ -103,8 +102,10 @@ def _admit(
     It gets none of the nodes `kept_free`, which other pods need.
     """
     pod, request = new.pod, new.request
-    available = _available(state, event)
-    masked = allowed_nodes.mask_others(context, pod, available).without(kept_free)
+    masked = available = _available(state, event)
+    if context.limits_nodes:
+        masked = allowed_nodes.mask_others(context, pod, available)
+        masked = masked.without(kept_free) if kept_free else masked
     is_masked = masked.amounts or masked.hidden
     seen = free = state.with_accounting(masked.state) if is_masked else state
     if masked.hidden:
@@ -118,39 +119,40 @@ def _admit(
     ready, placed = place(context, free, new)
     if isinstance(placed, Rejection):
         return _rejected(context, state, event, new, masked.amounts, free, placed, kept_free)
-    crowded = outstanding.crowded(context, free, pod, placed.accounting)
-    crowded -= allowed_nodes.own_nodes(state.accounting, pod)
-    if crowded:
-        elsewhere = _admit(context, state, event, new, kept_free | crowded)
-        if elsewhere.rejection is None or not outstanding.has_begun(state, pod):
+    if context.limits_nodes and free.outstanding:
+        elsewhere = _elsewhere(context, state, event, new, free, placed, kept_free)
+        if elsewhere is not None:
             return elsewhere
     # A rejection of the container itself is more exact, so it comes first.
-    for checked in _checked_states(context, new, free, available.state):
-        found = outstanding.rejection_of_first(checked, pod, request.resources, context)
-        if found is not None:
-            amounts = masked.amounts
-            return _rejected(context, state, event, new, amounts, free, found, kept_free, checked)
+    lacking = outstanding.lacking(context, free, available.state, pod, request.resources)
+    if lacking is not None:
+        checked, found = lacking
+        amounts = masked.amounts
+        return _rejected(context, state, event, new, amounts, free, found, kept_free, checked)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
     return _admitted(context, seen, ready, new, placed, masked, excess)
 
 
-def _checked_states(
-    context: Context, new: ToPlace, free: EngineState, available: State
-) -> Iterator[EngineState]:
-    """Yield the states whose nodes together must have room for the pod of a placed container.
-
-    `free` has the nodes that its pod may use. Where other pods may use more nodes, these follow.
-    """
-    pod, limit = new.pod, new.pod.memory_limit_bytes
-    memory = new.request.resources[MEMORY]
-    # A pod of one container, as most are, has nothing outstanding.
-    if limit and (free.outstanding or limit > memory or pod.hugepage_limits):
-        yield free
-        around = allowed_nodes.around(context, free, available, pod)
-        if around is not None:
-            yield around
+def _elsewhere(
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    new: ToPlace,
+    free: EngineState,
+    placed: Placement,
+    kept_free: NodeSet,
+) -> Decision | None:
+    """Return the decision without nodes that other pods need, which have begun; None for none."""
+    pod = new.pod
+    crowded = outstanding.crowded(context, free, pod, placed.accounting)
+    crowded -= allowed_nodes.own_nodes(state.accounting, pod)
+    if not crowded:
+        return None
+    decision = _admit(context, state, event, new, kept_free | crowded)
+    is_refused = decision.rejection is not None and outstanding.has_begun(state, pod)
+    return None if is_refused else decision
 
 
 def _rejected(

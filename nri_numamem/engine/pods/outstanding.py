@@ -14,8 +14,7 @@ outstanding amount.
 
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.engine.core import events
-from nri_numamem.engine.core.allowed_nodes import possible_nodes
+from nri_numamem.engine.core import allowed_nodes, events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
@@ -26,7 +25,7 @@ from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
 from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, reject_pod
 from nri_numamem.memorymanager.state import copy_of
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import MEMORY, NodeSet
 
 _NOTHING: Request = {}
 
@@ -46,6 +45,25 @@ def amounts_of(state: EngineState, pod: PodSandbox) -> Mapping[str, int]:
     held = sum_blocks(containers)
     missing = {name: size - held.get(name, 0) for name, size in limit.items()}
     return {name: size for name, size in missing.items() if size > 0}
+
+
+def lacking(
+    context: Context, free: EngineState, available: State, pod: PodSandbox, request: Request
+) -> tuple[EngineState, Rejection] | None:
+    """Return the state whose nodes together lack room for a pod that begins, and its rejection.
+
+    `free` has the nodes that the pod may use, `available` is the accounting with all nodes. Where
+    other pods may use more nodes than this one, these are compared too.
+    """
+    limit = pod.memory_limit_bytes
+    # A pod of one container, as most are, has nothing outstanding.
+    if not limit or not (free.outstanding or limit > request[MEMORY] or pod.hugepage_limits):
+        return None
+    for state in (free, allowed_nodes.around(context, free, available, pod)):
+        found = None if state is None else rejection_of_first(state, pod, request, context)
+        if state is not None and found is not None:
+            return state, found
+    return None
 
 
 def rejection_of_first(
@@ -95,7 +113,7 @@ def _needed_by_first(
 def _possible_nodes(context: Context, state: EngineState, pod: PodSandbox) -> Mapping[str, NodeSet]:
     """Return uid -> the nodes that a pod may use, for other pods with outstanding amounts."""
     return {
-        each.uid: possible_nodes(context, state.accounting, each)
+        each.uid: allowed_nodes.possible_nodes(context, state.accounting, each)
         for each in state.pods.values()
         if each.uid in state.outstanding and each.uid != pod.uid
     }

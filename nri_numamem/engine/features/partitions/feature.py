@@ -29,7 +29,6 @@ from nri_numamem.engine.features.partitions import records
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import (
-    Exclusive,
     Layout,
     Machine,
     NodeSet,
@@ -45,8 +44,11 @@ class PartitionedNodes(Feature):
     limits_nodes = True
 
     def __init__(self) -> None:
-        self._known: tuple[Machine, NodeSet, Layout] | None = None
-        """Machine and excluded nodes of the last call, and what follows from them."""
+        self._known: tuple[Machine, NodeSet] | None = None
+        """Machine and excluded nodes of the last call, from which the others follow."""
+        self._layout: Layout
+        self._allowed: dict[str, AllowedNodes]
+        """By the name of the partition."""
 
     def layout(self, context: Context) -> Layout:
         """Return the partitions on the machine."""
@@ -56,8 +58,12 @@ class PartitionedNodes(Feature):
             preferences = Preferences(distances, context.policy.prefer_closest_numa_nodes)
             nodes = context.memory_nodes
             layout = lay_out(context.policy.partitions, nodes - excluded, nodes, preferences)
-            known = self._known = context.machine, excluded, layout
-        return known[2]
+            found = (*layout.entries, layout.rest)
+            self._allowed = {
+                each.partition.name: _allowed(each, layout.rest.nodes) for each in found
+            }
+            self._known, self._layout = (context.machine, excluded), layout
+        return self._layout
 
     def is_on(self, context: Context) -> bool:
         """Return whether memory is managed."""
@@ -73,11 +79,8 @@ class PartitionedNodes(Feature):
 
     def allowed_nodes(self, context: Context, pod: PodSandbox) -> AllowedNodes | None:
         """Return the nodes of the pod's partition; for the rest, those of no exclusive one."""
-        layout = self.layout(context)
-        found, rest = layout.of_pod(pod.namespace, pod.labels), layout.rest.nodes
-        is_within = found.nodes.issubset(rest)
-        around = rest if is_within else found.nodes
-        return AllowedNodes(found.partition.name, found.nodes, _cause(found), around)
+        found = self.layout(context).of_pod(pod.namespace, pod.labels)
+        return self._allowed[found.partition.name]
 
     def unpinned_nodes(self, context: Context, pod: PodSandbox) -> NodeSet:
         """Return the nodes for the pod's containers that are not pinned; empty for all nodes."""
@@ -118,9 +121,6 @@ class PartitionedNodes(Feature):
 
     def _unconfined(self, context: Context, event: Synchronize) -> list[str]:
         """Return NAMESPACE/POD/CONTAINER of running ones that a creation would confine."""
-        layout = self.layout(context)
-        if not any(each.partition.exclusive is Exclusive.ALL for each in layout.entries):
-            return []
         pods = {pod.sandbox_id: pod for pod in event.pods}
         found = list[str]()
         for container in event.containers:
@@ -134,6 +134,11 @@ class PartitionedNodes(Feature):
 
 def _is_guaranteed(pod: PodSandbox) -> bool:
     return qos_of_cgroup_parent(pod.cgroup_parent) is QosClass.GUARANTEED
+
+
+def _allowed(found: PartitionNodes, rest: NodeSet) -> AllowedNodes:
+    around = rest if found.nodes.issubset(rest) else found.nodes
+    return AllowedNodes(found.partition.name, found.nodes, _cause(found), around)
 
 
 def _cause(found: PartitionNodes) -> str:
