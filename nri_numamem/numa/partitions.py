@@ -173,7 +173,9 @@ def _on_machine(
     if partition.nodes:
         return PartitionNodes(partition, partition.nodes)
     if partition.count > len(free):
-        problem = f"{partition.count} NUMA nodes are wanted, and {len(free)} are left"
+        problem = (
+            f"count is {partition.count}, and {len(free)} NUMA nodes are in no other partition"
+        )
         return PartitionNodes(partition, NodeSet(), problem)
     cover = Cover(dict.fromkeys(free, (0,)), (0,))
     return PartitionNodes(partition, cover.best(partition.count, preferences))

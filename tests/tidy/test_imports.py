@@ -20,8 +20,8 @@ PURE_ROOMS = ("numa", "memorymanager", "topologymanager", "engine", "scenario", 
 # a socket, and nothing depends on the interpreter's internals.
 PURE_STANDARD_MODULES = frozenset({
     "__future__", "abc", "bisect", "collections", "collections.abc", "contextlib", "copy",
-    "dataclasses", "decimal", "enum", "fnmatch", "fractions", "functools", "heapq", "itertools", "json",
-    "math", "operator", "re", "string", "textwrap", "types", "typing", "zlib",
+    "dataclasses", "decimal", "enum", "fnmatch", "fractions", "functools", "heapq", "itertools",
+    "json", "math", "operator", "re", "string", "textwrap", "types", "typing", "zlib",
 })  # fmt: skip
 
 # These rooms face the runtime, the host's kernel and the operator. Joining all three is the job

@@ -9,8 +9,9 @@ A Guaranteed container that fits nowhere and runs all the same (RunUnpinned) is 
 a restart its nodes would look like an assignment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.decision import Decision
@@ -38,20 +39,29 @@ from nri_numamem.numa import (
 )
 
 
+class _OnMachine(NamedTuple):
+    layout: Layout
+    allowed: Mapping[str, AllowedNodes]
+    """By the name of the partition."""
+
+
 class PartitionedNodes(Feature):
     """Pods are placed on the nodes of their partition (`partitions`)."""
 
     limits_nodes = True
 
     def __init__(self) -> None:
-        self._known: tuple[Machine, NodeSet] | None = None
-        """Machine and excluded nodes of the last call, from which the others follow."""
-        self._layout: Layout
-        self._allowed: dict[str, AllowedNodes]
-        """By the name of the partition."""
+        self._known: tuple[Machine, NodeSet, _OnMachine] | None = None
+        """Machine and excluded nodes of the last call, and what follows from them.
+
+        Metrics call this from another thread, so it is replaced as a whole.
+        """
 
     def layout(self, context: Context) -> Layout:
         """Return the partitions on the machine."""
+        return self._on_machine(context).layout
+
+    def _on_machine(self, context: Context) -> _OnMachine:
         known, excluded = self._known, context.classification.excluded
         if known is None or known[0] is not context.machine or known[1] != excluded:
             distances = context.topology.preferences.distances
@@ -59,11 +69,9 @@ class PartitionedNodes(Feature):
             nodes = context.memory_nodes
             layout = lay_out(context.policy.partitions, nodes - excluded, nodes, preferences)
             found = (*layout.entries, layout.rest)
-            self._allowed = {
-                each.partition.name: _allowed(each, layout.rest.nodes) for each in found
-            }
-            self._known, self._layout = (context.machine, excluded), layout
-        return self._layout
+            allowed = {each.partition.name: _allowed(each, layout.rest.nodes) for each in found}
+            known = self._known = context.machine, excluded, _OnMachine(layout, allowed)
+        return known[2]
 
     def is_on(self, context: Context) -> bool:
         """Return whether memory is managed."""
@@ -79,8 +87,9 @@ class PartitionedNodes(Feature):
 
     def allowed_nodes(self, context: Context, pod: PodSandbox) -> AllowedNodes | None:
         """Return the nodes of the pod's partition; for the rest, those of no exclusive one."""
-        found = self.layout(context).of_pod(pod.namespace, pod.labels)
-        return self._allowed[found.partition.name]
+        known = self._on_machine(context)
+        found = known.layout.of_pod(pod.namespace, pod.labels)
+        return known.allowed[found.partition.name]
 
     def unpinned_nodes(self, context: Context, pod: PodSandbox) -> NodeSet:
         """Return the nodes for the pod's containers that are not pinned; empty for all nodes."""
