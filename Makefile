@@ -12,6 +12,8 @@ NRI_SOCKET ?= /var/run/nri/nri.sock
 # A room is a folder of the package, and its tests are in the folder of the same name.
 ROOMS := $(notdir $(patsubst %/,%,$(dir $(wildcard nri_numamem/*/__init__.py))))
 ROOM_TESTS := $(addprefix tests/,$(ROOMS))
+# The tests of a file share a processor, and its fixtures.
+PARALLEL := --numprocesses=auto --dist=loadfile
 OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/cluster tests/features tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
@@ -27,11 +29,11 @@ run: $(VENV)/.run
 	  exec $(BIN)/python -m tests.laboratory.demo; \
 	fi
 
-# All tests but e2e, e2e-cluster, e2e-features and conformance.
+# All tests but e2e, e2e-cluster, e2e-features and conformance, on all processors.
 test: $(VENV)/.dev
 	@echo "The tests take about 10 min on two idle processors. They build nothing but these tools:"
 	tests/packaging/install-tools
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 # What to run while working: without tests that start processes or compare with brute force, in 60 s
 # on two processors; it prints what it took. ROOM takes rooms: make test-unit ROOM="numa engine"
@@ -46,7 +48,7 @@ coverage: $(VENV)/.dev
 # The tests that coverage does not run.
 test-other: $(VENV)/.dev
 	tests/packaging/install-tools
-	$(BIN)/pytest $(OTHER_TESTS)
+	$(BIN)/pytest $(PARALLEL) $(OTHER_TESTS)
 
 # The first line of this target and of the next two: what will be built, what is cached, how long.
 e2e: $(VENV)/.dev
