@@ -43,9 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     description = "Print a configuration file with all keys, their meaning and their defaults."
-    default = actions.add_parser("default", help="print a file to edit", description=description)
+    default = actions.add_parser(
+        "default", help="print a file to edit", description=description, allow_abbrev=False
+    )
     description = "Print the effective settings of a file, and where each one was written."
-    show = actions.add_parser("show", help="show the settings of a file", description=description)
+    show = actions.add_parser(
+        "show", help="show the settings of a file", description=description, allow_abbrev=False
+    )
     _add_files(show)
     show.add_argument(
         "--running",
@@ -56,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_state_file_argument(show)
     add_output_argument(show)
     description = "Check a configuration file as the plugin does at its start."
-    check = actions.add_parser("check", help="check a file", description=description)
+    check = actions.add_parser(
+        "check", help="check a file", description=description, allow_abbrev=False
+    )
     _add_files(check)
     add_machine_argument(check)
     for action in (default, show, check):

@@ -175,3 +175,12 @@ def test_the_settings_of_the_running_plugin(
     (tmp_path / "plugin.json").write_text("{}")
     assert main(show) == 2
     assert "not a document of the plugin; run this as root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["show", "check"])
+def test_options_are_not_abbreviated(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["config", action, "--kubelet", "FILE"])
+    assert "unrecognized arguments: --kubelet; did you mean --kubelet-config?" in (
+        capsys.readouterr().err
+    )

@@ -13,7 +13,7 @@ from tests.machines import drive, image, runs, vm
 from tests.machines.guest.checks import Check
 from tests.machines.progress import Build, Progress
 
-_TIMEOUT_S = 5400.0  # several times the duration of both systems of tests/e2e on two cores with TCG
+_TIMEOUT_S = 2400.0  # twice the duration of both systems of tests/e2e on two cores with TCG
 
 
 @dataclass(frozen=True, slots=True)

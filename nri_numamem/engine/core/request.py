@@ -15,6 +15,7 @@ the first sign on each further container requests at most what the live ones lea
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from nri_numamem.engine.core.context import is_burstable
@@ -23,6 +24,7 @@ from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Block, Pod, Rejection, State
 from nri_numamem.memorymanager import Request as Resources
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.holder import HolderKey, HolderName
 from nri_numamem.memorymanager.node_reasons import Reason
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_resource
@@ -112,7 +114,7 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
     else:
         others = blocks_in_sandbox(state, pod, with_ended=False)
         others.pop(container.name, None)
-        request = request_of(pod, container, sum_blocks(others))
+        request = request_of(pod, container, sum_blocks(chain.from_iterable(others.values())))
     if not pod.memory_limit_bytes or request is None or pod.uid not in state.accounting.assignments:
         return request
     live, is_shared = live_in_sandbox(state, pod, container.name)
@@ -233,12 +235,3 @@ def _is_pods_sum(pod: PodSandbox, container: Container, source: HugepageSource) 
     if source is not HugepageSource.UNIFIED or container.hugepage_limits is not None:
         return False
     return _nonzero(pod.hugepage_limits) == _nonzero(container.hugepages_unified)
-
-
-def sum_blocks(blocks_by_container: Mapping[HolderName, tuple[Block, ...]]) -> dict[str, int]:
-    """Return the sum of the blocks of several containers, by resource name, in bytes."""
-    sums: dict[str, int] = {}
-    for blocks in blocks_by_container.values():
-        for block in blocks:
-            sums[block.type] = sums.get(block.type, 0) + block.size
-    return sums

@@ -13,13 +13,15 @@ outstanding amount.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from nri_numamem.engine.core import allowed_nodes, events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.core.request import request_of_pod, sum_blocks
+from nri_numamem.engine.core.request import request_of_pod
 from nri_numamem.engine.core.state import EngineState, without
 from nri_numamem.memorymanager import Rejection, Request, State
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
@@ -42,7 +44,7 @@ def amounts_of(state: EngineState, pod: PodSandbox) -> Mapping[str, int]:
     containers = state.accounting.assignments.get(pod.uid)
     if limit is None or containers is None or not _has_begun(containers):
         return _NOTHING
-    held = sum_blocks(containers)
+    held = sum_blocks(chain.from_iterable(containers.values()))
     missing = {name: size - held.get(name, 0) for name, size in limit.items()}
     return {name: size for name, size in missing.items() if size > 0}
 

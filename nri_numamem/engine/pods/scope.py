@@ -12,15 +12,17 @@ topologyManagerPolicy none there are no scopes. ``placement`` chooses the nodes.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.core.request import request_of_pod, sum_blocks
+from nri_numamem.engine.core.request import request_of_pod
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.pods import records
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Block, Request, State, adopt, mark_reusable, remove_container
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import NodeSet
 
@@ -105,7 +107,7 @@ def _adopt(
         if isinstance(name, str)
         and not state.runs_in_other_sandbox((pod.uid, name), pod.sandbox_id)
     }
-    used = sum_blocks(containers)
+    used = sum_blocks(chain.from_iterable(containers.values()))
     remaining = {name: max(0, size - used.get(name, 0)) for name, size in request.items()}
     adopted = adopt(state.accounting, pod.uid, HolderKind.POD, nodes, remaining)
     return with_pool(state, pod, adopted.state), adopted.shortfall

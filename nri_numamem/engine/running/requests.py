@@ -5,16 +5,18 @@ containers, so the sums are computed once per sandbox, and each recorded contain
 containers of a sandbox follow each other.
 """
 
+from itertools import chain
+
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.request import (
     Request,
     blocks_in_sandbox,
     request_of,
-    sum_blocks,
     within_pod_limit,
 )
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import Block
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import hugepages_resource
 
@@ -109,7 +111,7 @@ class _Sandbox:
         name, own = container.name, dict[str, int]()
         is_known = old.keys.get(container.container_id) == (self.pod.uid, name)
         if is_known:
-            own = sum_blocks({name: self._before.get(name, ())})
+            own = sum_blocks(self._before.get(name, ()))
         assigned = self._with[is_known].without(name)
         for size, limit in self.pod.hugepage_limits.items():
             resource = hugepages_resource(size)
@@ -123,7 +125,7 @@ class _Sum:
 
     def __init__(self, blocks: _Blocks) -> None:
         self._blocks = dict(blocks)
-        self._bytes = sum_blocks(blocks)
+        self._bytes = sum_blocks(chain.from_iterable(blocks.values()))
 
     def replace(self, name: HolderName, blocks: tuple[Block, ...]) -> None:
         """Replace the blocks of a container, which may have none yet."""
