@@ -32,7 +32,8 @@ from nri_numamem.memorymanager.burstable import (
     find_evidence,
     oom_score_adj_of,
 )
-from nri_numamem.numa import NodeSet
+from nri_numamem.memorymanager.candidates import crosses_groups
+from nri_numamem.numa import MEMORY, NodeSet
 
 
 class BurstableContainers(Feature):
@@ -74,7 +75,7 @@ class BurstableContainers(Feature):
         Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
         changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
         that was unpinned, unless it had them before. Nodes for unpinned containers may be those of
-        an unpinned one too, so the evidence decides unless it was known.
+        an unpinned one too, so the evidence decides unless it was known, if they have room.
         """
         is_possible = context.is_static and nodes and container.memory_limit_bytes
         if not is_possible or not is_burstable(pod.cgroup_parent):
@@ -87,6 +88,8 @@ class BurstableContainers(Feature):
         if not (is_known or is_allowed) or nodes == context.memory_nodes:
             return False
         may_be_confined = nodes == context.unpinned_nodes(pod)
+        if may_be_confined and not is_known and not _has_room(context, old, pod, container, nodes):
+            return False
         if may_be_confined or (context.limits_nodes and not is_known):
             return isinstance(_evidence(context, pod, container), Evidence)
         return True
@@ -108,6 +111,18 @@ def _evidence(context: Context, pod: PodSandbox, container: Container | None) ->
         facts,
         context.capacity_bytes,
     )
+
+
+def _has_room(
+    context: Context, old: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
+) -> bool:
+    """Return whether a container that is not in the accounting may have been pinned on nodes."""
+    allowed, tables = context.allowed_nodes(pod), old.accounting.machine_state
+    is_allowed = allowed is None or nodes.issubset(allowed.nodes)
+    if not is_allowed or crosses_groups(old.accounting, nodes):
+        return False
+    free = sum(tables[node_id].table(MEMORY).free for node_id in nodes)
+    return (container.memory_limit_bytes or 0) <= free
 
 
 def _create(

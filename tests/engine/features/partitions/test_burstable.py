@@ -93,6 +93,29 @@ def test_a_restart_charges_what_the_evidence_shows(new_host: NewHost) -> None:
     assert charged(host) == {"group": 1500 * MI}
 
 
+def test_nodes_that_only_unpinned_containers_get_are_not_charged(new_host: NewHost) -> None:
+    """It fits nowhere; node 3 is another partition's, for pinned containers alone."""
+    shared = Partition("ml", NodeSet([3]), namespaces=("ml",), exclusive=Exclusive.GUARANTEED)
+    closed = Partition("db", NodeSet([2]), namespaces=("db",), exclusive=Exclusive.ALL)
+    settings = policy(shared, closed)
+    host = new_host(settings)
+    answer = create(host, run(host, "a"), memory=3 * GI)
+    assert answer.adjustment == Adjustment("0-1,3")
+    assert charged(restarted(host, settings)) == {}
+    host.synchronize()
+    assert charged(host) == {}
+
+
+def test_one_that_fits_nowhere_is_not_charged_after_a_reconnect(new_host: NewHost) -> None:
+    """It is confined to both nodes; a pinned one has one of them."""
+    host = new_host(policy(INSIDE))
+    create(host, run(host, "a"))
+    full = create(host, run(host, "b"), memory=3 * GI)
+    assert names(full) == ["burstable_not_pinned", "confined"]
+    host.synchronize()
+    assert charged(host) == {"main": 200 * MI}
+
+
 def test_a_container_that_another_setting_confined_is_not_charged(new_host: NewHost) -> None:
     host = new_host(policy(INSIDE))
     create(host, run(host, "a"), "confined", reserved=0)
