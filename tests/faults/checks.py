@@ -14,7 +14,7 @@ from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, cpus_of
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 from tests.faults.host import Amounts, StateEntry
-from tests.faults.node import Container, Key, Node, Pod, expected_sizes
+from tests.faults.node import MEMORY_LOW, Container, Key, Node, Pod, expected_sizes
 
 POOL = ""
 """The name that holds the part of a pod-scope assignment that no container has used yet."""
@@ -166,7 +166,7 @@ class AccountingCheck:
 
     def _running(self) -> list[Block]:
         """Return the blocks of running containers."""
-        alive = {c.key for c in self._containers if c.mems}
+        alive = {c.key for c in self._containers if c.mems and not c.is_confined}
         return [block for block in self._blocks if block.key in alive]
 
     def _reserved(self, node_id: int, resource: str) -> int:
@@ -207,8 +207,13 @@ class AccountingCheck:
     def _may_be_unpinned(self, container: Container) -> bool:
         """Return whether a container of a Burstable pod has all nodes.
 
-        A resize gives it these as well, and a plugin without its state sees no difference.
+        A resize gives it these as well, and a plugin without its state sees no difference. With
+        partitions a plugin that lost the reply to a resize decides by the container's new limits.
         """
+        resources = container.message.linux.resources
+        low = resources.unified.get(MEMORY_LOW)
+        if self._node.has_partitions and low not in (None, str(container.memory_bytes)):
+            return True
         nodes = {str(node_id) for node_id in NodeSet.parse(container.mems)}
         return container.pod.qos is QosClass.BURSTABLE and nodes >= self._machine.keys()
 
@@ -223,7 +228,7 @@ class AccountingCheck:
         """Check that no container is on a node that the plugin does not use."""
         for container in self._containers:
             is_on = not NodeSet.parse(container.mems).isdisjoint(nodes)
-            if is_on and not container.is_unpinned:
+            if is_on and not (container.is_unpinned or container.is_confined):
                 yield f"{_name(container)} is on {container.mems}, and {nodes} are excluded"
 
     def cpus(self, machine: Machine) -> Iterator[str]:

@@ -60,7 +60,11 @@ class Life:
         self.known_timeouts = 0
         self.host = parts.host
         self.parameters = parts.parameters
-        self.node = Node(self.parameters.traits, pins_burstable=data.settings.pins_burstable)
+        self.node = Node(
+            self.parameters.traits,
+            pins_burstable=data.settings.pins_burstable,
+            has_partitions=bool(data.settings.partitions),
+        )
         self.proxy = parts.proxy
         self.runtime = parts.runtime
         self.plugin = parts.plugin

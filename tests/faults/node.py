@@ -53,6 +53,8 @@ class Container:
     """cpuset.mems in its cgroup; "" if unset."""
     is_unpinned: bool = False
     """Of a Burstable pod, and a resize gave it all nodes."""
+    is_sure: bool = False
+    """The plugin has decided on its creation, and its reply has arrived."""
     must_not_move: bool = False
     """Has so much memory on other nodes that the plugin must not change them."""
 
@@ -74,7 +76,16 @@ class Container:
     @property
     def is_assigned(self) -> bool:
         """Whether the plugin must have an assignment of it, on the nodes that it has."""
-        return bool(self.mems) and not self.is_unpinned
+        return bool(self.mems) and not self.is_unpinned and not self.is_confined
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it has the nodes of its partition for containers that are not pinned.
+
+        A pinned container of a Burstable pod may have the same nodes.
+        """
+        nodes = self.pod.unpinned_nodes
+        return bool(nodes) and not self.pod.is_guaranteed and self.mems == str(nodes)
 
     @property
     def memory_bytes(self) -> int:
@@ -115,6 +126,10 @@ class Pod:
     specs: tuple[Spec, ...]
     key: str = ""
     """The sandbox's name in the operations of a life."""
+    allowed_nodes: NodeSet = field(default_factory=NodeSet)
+    """Those of its partition, for pinned containers."""
+    unpinned_nodes: NodeSet = field(default_factory=NodeSet)
+    """What the partitions leave to containers that are not pinned; empty for all nodes."""
     containers: dict[str, Container] = field(default_factory=dict)
     """Name -> its newest container."""
     attempted_names: set[str] = field(default_factory=set)
@@ -195,9 +210,12 @@ class NoContainerCgroups:
 class Node:
     """All pods that the kubelet or the runtime knows."""
 
-    def __init__(self, traits: RuntimeTraits, *, pins_burstable: bool = False) -> None:
+    def __init__(
+        self, traits: RuntimeTraits, *, pins_burstable: bool = False, has_partitions: bool = False
+    ) -> None:
         self.traits = traits
         self.pins_burstable = pins_burstable
+        self.has_partitions = has_partitions
         self.pods: dict[str, Pod] = {}
         """Sandbox id -> pod, until the runtime removes it."""
         self.ended: list[Container] = []
@@ -209,6 +227,8 @@ class Node:
         """Network devices of the host that every second container gets."""
         self._moved_devices = 0
         """Whether new containers have a device."""
+        self.preset_nodes: dict[str, NodeSet] = {}
+        """Uid of a pod -> nodes that another plugin has set for its containers."""
         self.is_start_delayed = False
         """Containers that are created now start later, from their present specification."""
         self.has_unknown_shortfalls = traits.is_crio
@@ -322,9 +342,12 @@ class Node:
         places = {
             c.key: {*NodeSet.parse(c.mems), *NodeSet.parse(c.cgroup_mems)}
             for c in self.containers()
+            if self.may_be_assigned(c.pod)
         }
         reach: set[int] = set()
         for container in self.containers():
+            # One that fitted nowhere is taken for a pinned one.
+            container.is_exempt |= container.is_confined and self.pins_burstable
             if container.is_exempt:
                 reach |= places.get(container.key, set())
         grown = True

@@ -16,9 +16,9 @@ from tests.faults.faults import FAULTS, FaultPlayer, inject
 from tests.faults.heartbeat import Heartbeat
 from tests.faults.life import EVENTUALLY_S, Life, process_parts
 from tests.faults.parameters import ALL
+from tests.faults.partitions import partitioned_life
 from tests.faults.steps import end, play_operation
 from tests.faults.verdict import check, check_cgroups, check_history, check_unpinned
-from tests.sequences.node_life import node_life
 from tests.sequences.operations import Fault
 
 STEPS = (30, 80)
@@ -50,6 +50,7 @@ class Report:
     timed_out_requests: int = 0
     took_s: float = 0.0
     is_mounted: bool = True
+    has_partitions: bool = False
     unfreezable_reason: str = ""
     """Why the disk cannot be frozen; empty if it can."""
 
@@ -70,9 +71,10 @@ def play(
     root = Path(tempfile.mkdtemp(prefix=f"faults-{seed}-", dir=memory))
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(failed_dir)
-    data = node_life(seed)
+    data = partitioned_life(seed)
     life = Life(data, process_parts(data, root / "host", kinds))
     report.side, report.is_mounted = life.runtime.name, life.host.mounted
+    report.has_partitions = bool(data.settings.partitions)
     heartbeat = Heartbeat()
     try:
         run_life(life, steps)

@@ -126,6 +126,7 @@ def table(reports: list[Report]) -> list[str]:
     lines += [
         "",
         f"calls {sum(r.calls for r in reports)}, connections {sum(r.connections for r in reports)}",
+        f"lives with partitions: {sum(r.has_partitions for r in reports)}",
         f"requests that the plugin timed out: {sum(r.timed_out_requests for r in reports)}",
         f"repeated because the machine stood still: {sum(len(r.inconclusive) for r in reports)}",
         f"slowest call {slowest.slowest_s:.2f} s (life {slowest.seed}); full disks by {disk}",

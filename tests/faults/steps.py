@@ -9,6 +9,7 @@ from tests.faults.failure import CertainFailure
 from tests.faults.life import Life
 from tests.faults.memory_policies import REJECTED
 from tests.faults.node import MEMORY_LOW, Container, Pod
+from tests.faults.partitions import nodes_of
 from tests.faults.policy_verdict import check_policy, check_policy_refusal
 from tests.faults.verdict import check_refusal
 from tests.laboratory import api_pb2 as api
@@ -27,6 +28,7 @@ from tests.sequences.operations import (
     Spec,
     StartPod,
 )
+from tests.sequences.settings import NAMESPACE, namespace_of
 
 
 def any_step(life: Life) -> None:
@@ -85,8 +87,10 @@ def _play_in(life: Life, pod: Pod, operation: CreateNext | EndContainer | Resize
 
 def _start_pod(life: Life, spec: PodSpec) -> bool:
     """Start a pod; sometimes an earlier pod under its old uid."""
+    namespace = namespace_of(spec.name, life.parameters.settings)
     message = objects.pod(
         spec.name,
+        namespace=namespace,
         qos=spec.qos,
         memory_limit_bytes=spec.memory_limit_bytes or 0,
         attempt=spec.attempt,
@@ -95,11 +99,13 @@ def _start_pod(life: Life, spec: PodSpec) -> bool:
     uid = message.uid
     if uid in life.unreported_pods or any(pod.uid == uid for pod in life.node.running()):
         return False
-    pod = Pod(message, spec.qos, spec.specs, spec.key)
+    nodes = nodes_of(life.parameters.settings, life.host.machine, namespace)
+    pod = Pod(message, spec.qos, spec.specs, spec.key, *nodes)
     life.host.make_cgroup(message, dict.fromkeys(PAGE_SIZES, 0) | pod.hugepages)
     reply = life.call("RunPodSandbox", message)
     sizes = ", ".join(f"{each.name} {each.memory_bytes // MI}Mi" for each in spec.specs)
-    life.note(f"{spec.qos} {spec.name} starts: {sizes}{life.outcome(reply)}")
+    where = "" if namespace == NAMESPACE else f" of {namespace}"
+    life.note(f"{spec.qos} {spec.name}{where} starts: {sizes}{life.outcome(reply)}")
     if reply.runtime_died:
         life.host.drop_cgroup(message)
     else:
@@ -128,7 +134,7 @@ def create(life: Life, pod: Pod, spec: Spec, operation: CreateNext) -> None:
     """Create a container; a pod is deleted after its third refusal."""
     is_new = spec.name not in pod.attempted_names
     message = life.node.new_message(pod, spec)
-    is_preset = _preset_nodes(life, operation.preset, message)
+    is_preset = _preset_nodes(life, pod.uid, operation.preset, message)
     was_connected, timeouts = life.check_connection(), life.timeouts()
     reply = life.call("CreateContainer", pod.message, message)
     text = f"{pod.message.name}/{spec.name} is created"
@@ -160,21 +166,24 @@ def create(life: Life, pod: Pod, spec: Spec, operation: CreateNext) -> None:
         pod.reservations.pop(spec.name, None)
         _undo(life, pod, pristine)
         return
-    life.node.add(pod, spec, message).is_exempt |= is_preset
+    container = life.node.add(pod, spec, message)
+    container.is_exempt |= is_preset
+    container.is_sure = is_sure and not life.host.cannot_log and not life.host.may_lose_records
 
 
-def _preset_nodes(life: Life, nodes: NodeSet, message: api.Container) -> bool:
+def _preset_nodes(life: Life, uid: str, nodes: NodeSet, message: api.Container) -> bool:
     """Set the nodes of a container as another plugin does; return whether they are set.
 
     It mixes no groups, because a plugin that starts then drops what ended containers keep.
     """
-    used = {one.mems for one in life.node.containers()}
+    used = {c.mems for c in life.node.containers() if life.node.may_be_assigned(c.pod)}
     used |= {kept.mems for each in life.node.pods.values() for kept in each.reservations.values()}
     if not life.connected or any(
         nodes != each and not nodes.isdisjoint(each) for each in map(NodeSet.parse, used)
     ):
         return False
     message.linux.resources.cpu.mems = str(nodes)
+    life.node.preset_nodes[uid] = life.node.preset_nodes.get(uid, NodeSet()) | nodes
     return bool(nodes)
 
 
@@ -241,9 +250,9 @@ def resize(life: Life, container: Container, operation: Resize) -> None:
     container.is_exempt |= wanted > before
     updates = list(api.UpdateContainerResponse.FromString(reply.payload).update)
     if not pod.is_guaranteed and any(u.container_id == container.message.id for u in updates):
-        with_memory = (n.node_id for n in life.seen_machine.nodes if n.memory_bytes)
+        with_memory = NodeSet(n.node_id for n in life.seen_machine.nodes if n.memory_bytes)
         life.node.update(updates)
-        container.is_unpinned = container.mems == str(NodeSet(with_memory))
+        container.is_unpinned = container.mems == str(pod.unpinned_nodes or with_memory)
         return
     life.node.update(updates)
 

@@ -11,7 +11,7 @@ from nri_numamem.daemon.cpuset_check import ROUND_S as COMPARED_S
 from nri_numamem.daemon.cpuset_check import SLICE_S
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import NodeSet
-from tests.faults import checks, room
+from tests.faults import checks, partitions, room
 from tests.faults.failure import Failure
 from tests.faults.host import allocatable
 from tests.faults.life import Life
@@ -24,6 +24,7 @@ _ROUND_S = COMPARED_S * (SLICE_S + TICK_S) / SLICE_S + TICK_S
 
 # Of a pod that does not fit as a whole; one node may have room for its first container.
 _STARTS_IN_PART = "so that the pod does not start in part"
+_NEEDED = "pods that run in part need"
 _EVENLY = "in equal parts on 2 NUMA nodes"
 
 
@@ -65,6 +66,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
     now = [*found.running(), *found.reservations(), *found.kept_memory()]
     now += [*found.excluded(excluded), *found.cpus(life.seen_machine)]
+    now += partitions.problems(life.node)
     if not life.host.may_lose_records:
         now += [
             *found.unpinned(exempt),
@@ -105,7 +107,8 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
     """Check the text of a refusal, and that no node had room. Raises Failure."""
     if "numamem: " not in text or not container.pod.is_guaranteed:
         raise Failure(f"unexpected text of a refusal: {text}")
-    if life.host.cannot_log or life.parameters.settings.places_pods:
+    is_kept_free = _NEEDED in text and life.parameters.settings.partitions
+    if life.host.cannot_log or life.parameters.settings.places_pods or is_kept_free:
         return
     if _STARTS_IN_PART in text:
         # Containers that run unpinned are not in the accounting.
@@ -115,7 +118,7 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
     accounting = life.plugin.accounting() if life.connected else None
     if accounting is None:
         return
-    given = (accounting, container, life.node, movable(life.seen_machine))
+    given = _seen_by(accounting, container), container, life.node, movable(life.seen_machine)
     free: int | NodeSet | None = None
     if _EVENLY not in text:
         free = room.single_node_with_room(*given)
@@ -124,6 +127,12 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
         free = room.two_nodes_with_room(*given)
     if free is not None:
         raise Failure(f"{text}: but node {free} has room: {accounting}")
+
+
+def _seen_by(accounting: dict[str, Any], container: Container) -> dict[str, Any]:
+    """Return the accounting of the nodes that the partition of a container has."""
+    state, allowed = accounting["machineState"], container.pod.allowed_nodes
+    return {"machineState": {node: state[node] for node in state if int(node) in allowed}}
 
 
 def check_unpinned(life: Life) -> None:
@@ -135,7 +144,10 @@ def check_unpinned(life: Life) -> None:
         is_ours = container.pod.is_guaranteed and container.message.id not in shown
         if accounting is not None and is_ours and not container.mems:
             free = room.single_node_with_room(
-                accounting, container, life.node, movable(life.seen_machine)
+                _seen_by(accounting, container),
+                container,
+                life.node,
+                movable(life.seen_machine),
             )
             if free is not None:
                 name = f"{container.pod.message.name}/{container.spec.name}"

@@ -14,6 +14,7 @@ from tests.faults.failure import Failure
 from tests.faults.host import LifeHost
 from tests.faults.life import Life
 from tests.faults.parameters import FAKE, choose
+from tests.faults.partitions import partitioned_life
 from tests.faults.parts import Parts
 from tests.faults.play import run_life
 from tests.laboratory.version import RuntimeVersion
@@ -21,7 +22,7 @@ from tests.lives.cgroups import HostCgroups
 from tests.lives.faults import faults_of
 from tests.lives.plugin import VirtualPlugin
 from tests.lives.runtime import LifeProxy, LifeRuntime
-from tests.sequences.node_life import NodeLife, node_life
+from tests.sequences.node_life import NodeLife
 from tests.virtual.system import Machinery
 from tests.virtual.world import World
 
@@ -45,6 +46,7 @@ class Report:
     faults: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     connections: int = 0
+    has_partitions: bool = False
     virtual_s: float = 0.0
     took_s: float = 0.0
 
@@ -93,12 +95,12 @@ def virtual_parts(machinery: Machinery, data: NodeLife, root: Path) -> Parts:
 def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS) -> Report:
     """Play the life of a seed; `directory` takes its files, which are removed afterwards."""
     begin_s = time.monotonic()
-    report = Report(seed)
+    data = partitioned_life(seed)
+    report = Report(seed, has_partitions=bool(data.settings.partitions))
     root = Path(tempfile.mkdtemp(prefix=f"lives-{seed}-", dir=directory))
     world = World()
     began_s = world.now_s
     machinery = Machinery(world, f"{seed}")
-    data = node_life(seed)
     life = Life(data, virtual_parts(machinery, data, root / "host"))
     life.host.has_container_cgroups = True
     life.node.cgroups = HostCgroups(life.host)

@@ -105,6 +105,7 @@ def table(reports: list[Report], took_s: float) -> list[str]:
         "",
         f"{len(reports)} lives in {took_s:.0f} s, {hours:.0f} virtual hours",
         f"{sum(calls)} calls, at least {calls[0]} in each life; {connections} connections",
+        f"lives with partitions: {sum(report.has_partitions for report in reports)}",
         f"failed: {' '.join(map(str, failed)) or 'none'}",
     ]
 

@@ -9,13 +9,14 @@ from nri_numamem.daemon import host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.engine.admission import containers
-from nri_numamem.engine.core import context, shortfalls
+from nri_numamem.engine.core import allowed_nodes, context, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision
 from nri_numamem.engine.core.events import CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies import memory_policy
+from nri_numamem.engine.features.partitions.feature import PartitionedNodes
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.queries import invariants
 from nri_numamem.engine.records.containers import Admitted, Adopted
@@ -170,6 +171,16 @@ def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(kind, "is_kept", False)
 
 
+def place_outside_of_partitions(patch: pytest.MonkeyPatch) -> None:
+    """engine: a placement has all nodes, whatever the pod's partition."""
+    patch.setattr(allowed_nodes, "mask_others", lambda _context, _pod, masked: masked)
+
+
+def confine_nothing(patch: pytest.MonkeyPatch) -> None:
+    """engine: containers that are not pinned may use the nodes of all partitions."""
+    patch.setattr(PartitionedNodes, "_confine", lambda _self, _context, _event, decision: decision)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seed_defect",
@@ -189,6 +200,8 @@ def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
         ignore_annotations_of_containers,
         keep_memory_of_refused_policies,
         leave_placed_out_of_history,
+        place_outside_of_partitions,
+        confine_nothing,
     ],
     ids=lambda defect: defect.__name__,
 )

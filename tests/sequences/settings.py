@@ -41,6 +41,8 @@ class Policies:
     """The most nodes that an annotation may request."""
     min_per_node: str = "256Mi"
     """The least amount of such a container on each node."""
+    pods_in: tuple[str, ...] = (NAMESPACE,)
+    """The namespaces of all pods, which have the same policies."""
 
     @property
     def is_active(self) -> bool:
@@ -50,18 +52,23 @@ class Policies:
         """Return the value of the setting."""
         found: dict[str, object] = {
             "modes": [*self.modes],
-            "namespaces": [*self.namespaces],
+            "namespaces": [*self.namespaces, *(self.pods_in[1:] if self._is_here else ())],
             "runtimes": [*self.runtimes],
             "onUnsupported": "Reject" if self.rejects else "Ignore",
         }
         if self.max_nodes:
             found |= {"maxNodes": self.max_nodes, "minPerNode": self.min_per_node}
-        return found | ({"defaults": {NAMESPACE: self.default}} if self.default else {})
+        defaults = dict.fromkeys(self.pods_in, self.default)
+        return found | ({"defaults": defaults} if self.default else {})
+
+    @property
+    def _is_here(self) -> bool:
+        return NAMESPACE in self.namespaces
 
     def choices(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield the annotation, then the default: mode, and whether the settings allow it."""
         if text:
-            is_here = not self.namespaces or NAMESPACE in self.namespaces
+            is_here = not self.namespaces or self._is_here
             mode, _, number = text.partition(":")
             is_allowed = mode in self.modes and int(number or 0) <= self.max_nodes
             yield text, is_here and is_allowed
@@ -127,6 +134,8 @@ class LifeSettings:
             "Burstable pinned" if self.pins_burstable else "Guaranteed only",
             f"memoryPolicy: {policies.document()}" if policies.is_active else "no memory policies",
         ]
+        if self.partitions:
+            words.append(f"partitions: {[*self.partitions]}")
         return ", ".join(words)
 
 
@@ -165,7 +174,8 @@ def with_partitions(rng: random.Random, machine: Machine, settings: LifeSettings
                 "confine": rng.random() < 0.5,
             }
         )
-    return replace(settings, partitions=(*found,))
+    policies = replace(settings.memory_policies, pods_in=(NAMESPACE, *PARTITIONS))
+    return replace(settings, partitions=(*found,), memory_policies=policies)
 
 
 def namespace_of(pod: str, settings: LifeSettings) -> str:
