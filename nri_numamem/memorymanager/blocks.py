@@ -17,7 +17,7 @@ from nri_numamem.memorymanager.state import (
     Table,
 )
 from nri_numamem.numa.idset import NodeSet
-from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
 
 PAGE_BYTES = 4096
 """The unit of equal parts of memory; hugepages are divided by whole pages."""
@@ -184,7 +184,10 @@ def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
 
 def sum_blocks(blocks: Iterable[Block]) -> dict[str, int]:
     """Return resource name -> bytes of some blocks."""
-    return sum_amounts((block.type, block.size) for block in blocks)
+    sums: dict[str, int] = {}
+    for block in blocks:
+        sums[block.type] = sums.get(block.type, 0) + block.size
+    return sums
 
 
 def shortfall_of(blocks: Iterable[Block]) -> dict[str, int]:
