@@ -48,6 +48,14 @@ class Host:
         parent, _, last = name.rpartition("/")
         return self.path(parent or "/") / last
 
+    def kernel_release(self) -> str:
+        """Return the kernel's release, such as "6.12.57"; "" if it cannot be read."""
+        try:
+            # The kernel refuses large reads of this file with ENOMEM.
+            return self.path("/proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return ""
+
     def read(self, name: str) -> str | None:
         """Return a file's text; None if it is missing. Raise UnreadableError."""
         try:

@@ -93,3 +93,14 @@ def test_a_relative_state_file_is_one_of_this_process(
     findings = json.loads(capsys.readouterr().out)["findings"]
     found = {finding["check"]: finding for finding in findings}
     assert "no instance holds /data/state.lock" in found["instance"]["text"]
+
+
+def test_what_fails_comes_first(good_host: HostFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    good_host.path("sys/fs/cgroup/cgroup.controllers").write_text("memory\n")
+    good_host.write(STATE, "{")
+    good_host.path(KUBELET).unlink()
+    good_host.path(KUBELET).mkdir()
+    main(["doctor", "--root", str(good_host.root), "--output", "json"])
+    found = [each["verdict"] for each in json.loads(capsys.readouterr().out)["findings"]]
+    assert found[:3] == ["fail", "warn", "unknown"]
+    assert set(found[3:]) == {"ok"}

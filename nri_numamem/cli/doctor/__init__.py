@@ -14,12 +14,14 @@ from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
 from nri_numamem.cli.doctor.machine import (
     check_cgroups,
     check_configuration,
+    check_excluded_nodes,
     check_hugepages,
     check_memory_policies,
     check_nodes,
 )
-from nri_numamem.cli.doctor.plugin import check_instance, check_network_hints, check_service
+from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_kubelet, check_runtimes
+from nri_numamem.cli.doctor.unit import check_network_hints, check_service
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
     add_host_argument,
@@ -33,6 +35,9 @@ from nri_numamem.engine.core.text import escape
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
 
+
+# What fails comes first.
+_ORDER = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.OK)
 
 EXAMPLES = (
     "nri-numamem doctor",
@@ -56,7 +61,8 @@ def main(args: argparse.Namespace) -> int:
     """Run all checks and print their findings; return the exit status."""
     # A relative path is one of this process.
     state_file = args.state_file and str(Path(args.state_file).absolute())
-    findings = tuple(examine(Host(args.root), args.config, state_file))
+    examined = examine(Host(args.root), args.config, state_file)
+    findings = tuple(sorted(examined, key=lambda finding: _ORDER.index(finding.verdict)))
     if args.output != "table":
         documents = [{**asdict(each), "verdict": str(each.verdict)} for each in findings]
         print_document({"version": DOCUMENT_VERSION, "findings": documents}, args.output)
@@ -83,6 +89,7 @@ def examine(
     yield from check_network_hints(host, settings)
     yield from check_cgroups(host)
     yield nodes
+    yield from check_excluded_nodes(host, settings, machine)
     yield from check_hugepages(host, config, state_file)
 
 

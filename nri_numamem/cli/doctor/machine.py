@@ -13,7 +13,7 @@ from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files, roots
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
 from nri_numamem.cli.live.outside import OutsideUse, outside_uses
-from nri_numamem.cli.render.texts import partition_text
+from nri_numamem.cli.render.texts import left_out_text, partition_text
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
@@ -29,7 +29,13 @@ from nri_numamem.host.memory_policies import (
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError, node_directories
 from nri_numamem.host.topology import read_machine
-from nri_numamem.numa import Machine, NodeSet, humanize_bytes
+from nri_numamem.numa import Machine, MemoryNodesError, NodeSet, classify, humanize_bytes
+
+# Before Linux 7.0 demotion may leave `cpuset.mems` (commit 1aceed565ff1).
+_DEMOTION = "/sys/kernel/mm/numa/demotion_enabled"
+_DEMOTION_FIXED = 7
+_TRUE = ("true", "1")
+_MAJOR = re.compile(r"\d{1,4}", re.ASCII)
 
 _CONTROLLERS = ("cpuset", "memory", "hugetlb")
 _MEMS_ALLOWED = re.compile(r"^Mems_allowed_list:\s*(\S+)$", re.ASCII | re.MULTILINE)
@@ -79,6 +85,30 @@ def check_nodes(host: Host) -> tuple[Finding, Machine | None]:
         remedy = "there is nothing to align; look for NPS, SNC or NUMA in the firmware's settings"
         return Finding("numa", Verdict.WARN, text, remedy), machine
     return Finding("numa", Verdict.OK, f"NUMA nodes {machine.node_set}, {total}"), machine
+
+
+@reads_files("excluded_nodes")
+def check_excluded_nodes(
+    host: Host, settings: Settings | None, machine: Machine | None
+) -> Iterator[Finding]:
+    """Check for nodes on which nothing is placed, and whether the kernel moves memory there."""
+    if settings is None or machine is None:
+        return
+    try:
+        excluded = classify(machine, settings.memory_nodes).excluded
+    except MemoryNodesError:
+        return  # an error of the configuration
+    if not excluded:
+        return
+    size = humanize_bytes(sum(n.memory_bytes for n in machine.nodes if n.node_id in excluded))
+    yield Finding("excluded_nodes", Verdict.OK, f"{left_out_text(excluded)} ({size})")
+    release = host.kernel_release()
+    major = _MAJOR.match(release)
+    is_fixed = major is not None and int(major[0]) >= _DEMOTION_FIXED
+    if not is_fixed and (host.read(_DEMOTION) or "").strip() in _TRUE:
+        text = f"the kernel {release or 'of this host'} may move pages of pinned containers to them"
+        remedy = f"echo false > {_DEMOTION}, or use Linux {_DEMOTION_FIXED}.0 or newer"
+        yield Finding("demotion", Verdict.WARN, text, remedy)
 
 
 def check_configuration(

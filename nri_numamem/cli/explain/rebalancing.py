@@ -119,6 +119,8 @@ class Plans:
     pods: PodNames = field(default_factory=dict)
     problem: str = ""
     """Why there is none; "" if they were not wanted, or without a state."""
+    excluded: NodeSet = field(default_factory=NodeSet)
+    """The nodes on which no container is placed."""
 
     def of(self, names: Names) -> Present:
         """Return what the host shows now about a container."""
@@ -186,7 +188,7 @@ def _plans(
             remedies = remedies_on(context, state, event, others, known)
             present = Present(present.outside, plan, remedies)
         found[names.key] = present
-    return Plans(found, named)
+    return Plans(found, named, excluded=context.classification.excluded)
 
 
 def _sandbox(names: Names, entry: Recorded, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:

@@ -19,7 +19,7 @@ from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, 
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.bars import plain_table
 from nri_numamem.cli.render.screen import Screen
-from nri_numamem.cli.render.texts import duration, time_text
+from nri_numamem.cli.render.texts import duration, left_out_text, time_text
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import containers, running
@@ -122,6 +122,8 @@ def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None
 def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
     """Print what the host shows now, and what to do."""
     plan = plans.of(story.names).plan
+    if plans.excluded and story.names.key in plans.present:
+        screen.labelled("left out", left_out_text(plans.excluded))
     for index, use in enumerate(plans.of(story.names).outside.uses):
         screen.labelled("" if index else "outside", escape(use.text))
     if plan is not None:

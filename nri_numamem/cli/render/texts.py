@@ -72,3 +72,9 @@ def partition_text(found: PartitionNodes) -> str:
     more = "" if partition.exclusive is Exclusive.NONE else f", exclusive {partition.exclusive}"
     more += ", confine" if partition.confine else ""
     return f"partition {partition.name}: {format_nodes(found.nodes)}{more}"
+
+
+def left_out_text(excluded: NodeSet) -> str:
+    """Return what excluded nodes mean: "node 4: no container is placed there, because ..."."""
+    why = "memoryNodes.withoutCpus is exclude"
+    return f"{format_nodes(excluded)}: no container is placed there, because {why}"

@@ -24,6 +24,7 @@ from nri_numamem.cli.render.node_table import (
     node_columns,
 )
 from nri_numamem.cli.render.screen import Screen
+from nri_numamem.cli.render.texts import left_out_text
 from nri_numamem.cli.status.report import (
     Amounts,
     Node,
@@ -58,6 +59,9 @@ def show_nodes(screen: Screen, report: Report) -> None:
         screen.labelled("" if number else "total", text)
     for number, text in enumerate(filter(None, (cpus_text(nodes) for nodes, _ in rows))):
         screen.labelled("" if number else "CPUs", text)
+    context = report.facts.context
+    if context is not None and context.classification.excluded:
+        screen.labelled("left out", left_out_text(context.classification.excluded))
     if report.partitions:
         _show_partitions(screen, report.partitions)
         return

@@ -118,6 +118,48 @@ def test_a_host_with_one_fault(
     expect_fault(good_host, change, check, verdict, text)
 
 
+def with_a_node_without_cpus(files: HostFiles, kernel: str, demotion: str) -> dict[str, Finding]:
+    files.write("sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 8388608 kB\n")
+    for node, cpus in enumerate(("0", "1", "")):
+        files.write(f"sys/devices/system/node/node{node}/cpulist", f"{cpus}\n")
+    files.write("proc/sys/kernel/osrelease", f"{kernel}\n")
+    files.write("sys/kernel/mm/numa/demotion_enabled", f"{demotion}\n")
+    return files.findings()
+
+
+def test_a_node_that_is_left_out_is_named(good_host: HostFiles) -> None:
+    found = with_a_node_without_cpus(good_host, "6.12.5-cloud", "false")
+    assert found["excluded_nodes"].verdict is Verdict.OK
+    text = "node 2: no container is placed there, because memoryNodes.withoutCpus is exclude (8Gi)"
+    assert found["excluded_nodes"].text == text
+    assert "demotion" not in found
+    good_host.write(CONFIG, "memoryNodes: {withoutCpus: use}\n")
+    assert "excluded_nodes" not in good_host.findings()
+    good_host.write(CONFIG, 'memoryNodes: {override: {"0-2": cpuless}}\n')
+    assert "excluded_nodes" not in good_host.findings()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "demotion", "is_found"),
+    [
+        ("6.12.5-cloud", "true", True),
+        ("6.12.5-cloud", "1", True),
+        ("unknown", "true", True),
+        ("7.0.0-rc1", "true", False),
+        ("7.2.1", "false", False),
+    ],
+)
+def test_a_kernel_that_moves_pages_out_of_cpuset_mems(
+    good_host: HostFiles, kernel: str, demotion: str, is_found: bool
+) -> None:
+    finding = with_a_node_without_cpus(good_host, kernel, demotion).get("demotion")
+    assert (finding is not None) is is_found
+    if finding is not None:
+        assert finding.verdict is Verdict.WARN
+        assert f"the kernel {kernel} may move pages" in finding.text
+        assert "echo false > /sys/kernel/mm/numa/demotion_enabled" in finding.remedy
+
+
 SCREENS = Path(__file__).parent / "screens"
 STATE = "/lib/state"
 SETTINGS = "/config.yaml"
@@ -218,7 +260,8 @@ def test_the_screen(
     assert sum(finding["check"] == "hugepages" for finding in document["findings"]) == 2
     assert main(words) == 1
     shown = capsys.readouterr().out
-    check_screen(shown[shown.index("  warn  node 0:") :], SCREENS / f"hugepages-{width}.txt")
+    others = shown.index("  ?     cannot tell whether /var/run/nri/nri.sock")
+    check_screen(shown[shown.index("  warn  node 0:") : others], SCREENS / f"hugepages-{width}.txt")
 
 
 BIND = PolicyMode.BIND

@@ -1,6 +1,7 @@
 """The running instance and its state file: one fault each."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import PluginFacts, StartMode, encode
+from nri_numamem.version import VERSION
 from tests.cli.doctor.host_files import CONFIG, EMPTY_STATE, STATE, Change, HostFiles, expect_fault
 
 
@@ -84,6 +87,15 @@ def test_a_host_with_one_fault(
     good_host: HostFiles, change: Change, check: str, verdict: Verdict, text: str
 ) -> None:
     expect_fault(good_host, change, check, verdict, text)
+
+
+def test_another_version_runs(good_host: HostFiles) -> None:
+    restart_the_plugin(good_host)
+    finding = good_host.findings()["version"]
+    assert finding.verdict is Verdict.WARN
+    assert finding.text == f"version 1.2.3 runs, and this is version {VERSION}"
+    good_host.path(str(lock_file_of(Path(STATE)))).unlink()
+    assert "version" not in good_host.findings()
 
 
 def test_no_instance_runs(host_files: HostFiles, capsys: pytest.CaptureFixture[str]) -> None:

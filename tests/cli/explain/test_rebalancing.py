@@ -119,6 +119,19 @@ def test_nothing_helps(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert "rebalancing.md" not in shown
 
 
+def test_a_node_that_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    shop = Shop(tmp_path, 'memoryNodes: {override: {"2-3": cpuless}}\n')
+    assert shop.run("db", 40) == "0"
+    shop.refuse("big", 130)
+    shop.host.describe()
+    assert shop.explain("big-x") == 0
+    text = "  left out  nodes 2-3: no container is placed there, because "
+    assert text in capsys.readouterr().out
+
+
 def test_pods_that_must_not_move(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     small_and_large(shop)
     for uid in ("redis", "web"):

@@ -154,6 +154,13 @@ def test_a_large_machine_is_grouped_by_distance(tmp_path: Path) -> None:
         expect(shown(host), "16-nodes")
 
 
+def test_a_node_that_is_left_out(tmp_path: Path) -> None:
+    host = LiveHost(tmp_path, four_nodes(), 'memoryNodes: {override: {"3": cpuless}}\n')
+    text = "node 3: no container is placed there, because memoryNodes.withoutCpus is exclude"
+    assert f"  left out  {text}\n" in shown(host, 120)
+    assert "left out" not in shown(LiveHost(tmp_path / "whole", four_nodes()))
+
+
 def test_a_broken_state_file(running_host: LiveHost) -> None:
     running_host.state_file.write_text("{")
     screen = shown(running_host)

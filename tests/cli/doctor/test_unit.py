@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.doctor.plugin import UnitFile, check_network_hints
+from nri_numamem.cli.doctor.unit import UnitFile, check_network_hints
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.settings import Settings
 from tests.cli.doctor.host_files import CONFIG, SERVICE, HostFiles, expect_fault
