@@ -8,8 +8,10 @@ computed from the present state of the host (``rebalancing``).
 
 import argparse
 import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from nri_numamem.cli.explain.overview import Unplaced, unplaced, unplaced_document
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of, story_of
@@ -17,6 +19,7 @@ from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
     add_state_file_argument,
+    roots_of,
     state_file_of,
 )
 from nri_numamem.cli.live.outside import use_document
@@ -26,11 +29,18 @@ from nri_numamem.cli.render.texts import known_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.host.pod_cgroups import (
+    guaranteed_pods,
+    has_pod_cgroups,
+    other_pod_directories,
+)
+from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import lock_file_of, reason_of
 from nri_numamem.observe.history.lines import History, read_history
 from nri_numamem.observe.history.records import Recorded, read_records
 
 EXAMPLES = (
+    "nri-numamem explain",
     "nri-numamem explain web-0",
     "nri-numamem explain telco/upf-8d/dpdk --last 3",
     "nri-numamem explain web-0 --output json",
@@ -42,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "pod",
         metavar="POD[/CONTAINER]",
-        help="name or UID of a pod, NAMESPACE/POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER",
+        nargs="?",
+        help="name or UID of a pod, NAMESPACE/POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER; "
+        "without it: the containers that were refused or run unpinned",
     )
     parser.add_argument(
         "--last",
@@ -68,6 +80,9 @@ def main(args: argparse.Namespace) -> int:
     state_file = below(args.root, state_file_of(args.state_file, args.root))
     history, is_running = _read(state_file)
     entries, damaged = read_records(history.entries)
+    if args.pod is None:
+        _show_unplaced(unplaced(entries, _present(args)), args.output)
+        return 0
     story = story_of(
         Query.parsed(args.pod),
         entries,
@@ -77,6 +92,28 @@ def main(args: argparse.Namespace) -> int:
     )
     _show(story, plans_of(story, args), args.output, state_file)
     return 0 if story.containers else 1
+
+
+def _present(args: argparse.Namespace) -> Collection[str] | None:
+    """Return the uids of the pods on the host; None if they cannot be read."""
+    cgroup = roots_of(args).cgroup
+    try:
+        if not has_pod_cgroups(cgroup):
+            return None
+        return guaranteed_pods(cgroup).keys() | other_pod_directories(cgroup).keys()
+    except MachineError:
+        return None
+
+
+def _show_unplaced(found: Sequence[Unplaced], output: str) -> None:
+    if output != "table":
+        document = {"version": DOCUMENT_VERSION, "unplaced": unplaced_document(found)}
+        print_document(document, output)
+        return
+    from nri_numamem.cli.explain.screen import show_unplaced  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.screen import Screen, new_console  # noqa: PLC0415 - only for people
+
+    show_unplaced(found, Screen(new_console()), time.time())
 
 
 def _read(state_file: Path) -> tuple[History, bool]:

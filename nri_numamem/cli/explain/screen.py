@@ -13,11 +13,12 @@ from nri_numamem.cli.explain.decision import (
     request_of,
     used_outside_on,
 )
+from nri_numamem.cli.explain.overview import Unplaced
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
-from nri_numamem.cli.render.bars import plain_table
+from nri_numamem.cli.render.bars import numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import duration, left_out_text, time_text
 from nri_numamem.engine.core.text import escape
@@ -222,3 +223,25 @@ def _pages(pages: PagesShown) -> str:
             shown = (f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())
             text += f", {label} {' and '.join(shown)}"
     return text
+
+
+def show_unplaced(found: Sequence[Unplaced], screen: Screen, now_s: float) -> None:
+    """Print a table; `now_s` is Unix time."""
+    if not found:
+        screen.heading("No container was refused or runs unpinned, as far as the history reaches")
+        return
+    screen.heading("Containers without NUMA nodes, by their last decision")
+    table = plain_table("pod", "container", "", numeric("times"), "last", "request")
+    for each in found:
+        ago = f"{duration(max(0.0, now_s - each.refusals.last_s))} ago"
+        gone = ", pod gone" if each.is_present is False else ""
+        table.add_row(
+            escape(each.names.full_pod),
+            escape(each.names.container) or "(whole pod)",
+            f"{_OUTCOMES[each.outcome]}{gone}",
+            str(each.refusals.count),
+            ago,
+            each.request,
+        )
+    screen.shown(table)
+    screen.text("nri-numamem explain NAMESPACE/POD says why, and what to do.")

@@ -59,9 +59,32 @@ class Query:
             case _:
                 return False
 
+    def _names_pod_of(self, names: Names) -> bool:
+        """Return whether the query is another container of this pod."""
+        pods = (names.pod, names.pod_uid)
+        match self.parts:
+            case (pod, _):
+                return pod in pods
+            case (namespace, pod, _):
+                return namespace == names.namespace and pod in pods
+            case _:
+                return False
+
     def suggestion(self, entries: Iterable[Recorded]) -> str:
-        """Return the most similar pod in the history as NAMESPACE/POD; "" without one."""
-        pods = {names.full_pod: names.pod for names in map(names_of, entries) if names.pod}
+        """Return the most similar pod in the history as NAMESPACE/POD; "" without one.
+
+        If the history has the pod, but not the container: NAMESPACE/POD/CONTAINER of another one.
+        """
+        known = [names for names in map(names_of, entries) if names.pod]
+        containers = {
+            each.container: f"{each.full_pod}/{each.container}"
+            for each in known
+            if each.container and self._names_pod_of(each)
+        }
+        if containers:
+            near = difflib.get_close_matches(self.parts[-1], containers, n=1, cutoff=0.0)
+            return containers[near[0]]
+        pods = {each.full_pod: each.pod for each in known}
         by_name = {name: full for full, name in pods.items()}
         wanted = self.parts[-1] if len(self.parts) < 3 else self.parts[1]
         near = difflib.get_close_matches(wanted, by_name, n=1)

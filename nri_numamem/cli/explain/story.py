@@ -202,14 +202,14 @@ def _container(
         names=names,
         outcome=outcome,
         decisions=tuple(reversed(decisions[-last:])),
-        refusals=_refusals(decisions, outcome),
+        refusals=refusals_of(decisions, outcome),
         later=later,
         advice=advice_of(names, newest, siblings),
         siblings=siblings,
     )
 
 
-def _refusals(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | None:
+def refusals_of(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | None:
     """Return how often in a row the last decision was made."""
     if not decisions or outcome in (Outcome.PLACED, Outcome.UNKNOWN):
         return None

@@ -69,3 +69,19 @@ def test_the_most_similar_pod(text: str, expected: str) -> None:
         entry(1),
     ]
     assert Query.parsed(text).suggestion(entries) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("upf-8d/dpd", "telco/upf-8d/dpdk"),
+        ("telco/upf-8d/xyz", "telco/upf-8d/sidecar"),
+        ("u/side", "telco/upf-8d/sidecar"),
+        ("other/upf-8d/dpdk", "telco/upf-8d"),
+        ("other/upf-8d", "telco/upf-8d"),
+    ],
+)
+def test_another_container_of_the_pod(text: str, expected: str) -> None:
+    named = {"namespace": "telco", "pod": "upf-8d", "pod_uid": "u"}
+    entries = [entry(1, **named, container=name) for name in ("dpdk", "sidecar")]
+    assert Query.parsed(text).suggestion(entries) == expected
