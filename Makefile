@@ -31,7 +31,7 @@ run: $(VENV)/.run
 
 # All tests but e2e, e2e-cluster, e2e-features and conformance, on all processors.
 test: $(VENV)/.dev
-	@echo "The tests take about 10 min on two idle processors. They build nothing but these tools:"
+	@echo "The tests take about 6 min on two idle processors. They build nothing but these tools:"
 	tests/packaging/install-tools
 	$(BIN)/pytest $(PARALLEL)
 

@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,4 +93,7 @@ def test_the_kernels_files_are_readable() -> None:
     observation.read()
     assert resident_bytes(pid) > 1 << 20
     assert observation.usage().wakeups >= 0
-    assert descendants(pid) == []
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert child.pid in descendants(pid)
+        assert descendants(child.pid) == []
+        child.kill()
