@@ -10,29 +10,28 @@ from nri_numamem.engine.features.network_hints import interfaces
 from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.numa import Machine
 
-# Pods have annotations for these, which are recorded where they have no effect.
-_CHOOSING: tuple[Feature, ...] = (strategy.FEATURE, burstable.FEATURE)
-_ON_NODES: tuple[Feature, ...] = (memory_policies.FEATURE, interfaces.FEATURE)
-"""A memory policy depends on the nodes of the container."""
-
 
 def features_of(policy: Policy) -> tuple[Feature, ...]:
-    """Return the features for a policy, in the order of their hooks."""
-    features = _CHOOSING
+    """Return the features for a policy, in the order of their hooks.
+
+    Those without a condition record annotations that have no effect.
+    """
+    features: list[Feature] = [strategy.FEATURE, burstable.FEATURE]
     if policy.partitions:
         from nri_numamem.engine.features.partitions import (  # noqa: PLC0415 - only for the setting
             feature as partitions,
         )
 
-        features = (*features, partitions.PartitionedNodes())
-    features = (*features, *_ON_NODES)
+        features.append(partitions.PartitionedNodes())
+    # A memory policy depends on the nodes of the container.
+    features += [memory_policies.FEATURE, interfaces.FEATURE]
     if may_follow(policy):
         from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - as above
             feature as cpu_following,
         )
 
-        features = (*features, cpu_following.FEATURE)
-    return features
+        features.append(cpu_following.FEATURE)
+    return tuple(features)
 
 
 def new_context(machine: Machine, policy: Policy) -> Context:

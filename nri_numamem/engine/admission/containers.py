@@ -5,7 +5,7 @@ reserved for its pod; the end of the pod releases it (``pods``).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nri_numamem.engine.admission import (
@@ -90,6 +90,24 @@ def _not_managed(state: EngineState, pod: PodSandbox, container: Container, why:
     return Decision(NO_PLAN, transition)
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A placement of a new container, and what it sees."""
+
+    context: Context
+    state: EngineState
+    event: CreateContainer
+    new: ToPlace
+    kept_free: NodeSet
+    """Nodes that it does not use, because other pods need them."""
+    available: MaskedState
+    """What the kernel can provide now."""
+    masked: MaskedState
+    """The same on the nodes that it may use."""
+    free: EngineState
+    """The state with `masked`, without what the pod holds beyond its limit."""
+
+
 def _admit(
     context: Context,
     state: EngineState,
@@ -115,74 +133,55 @@ def _admit(
         excess = pod_limit.excess(seen, pod, new.container.name, request.resources)
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
+    attempt = _Attempt(context, state, event, new, kept_free, available, masked, free)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, free, new)
     if isinstance(placed, Rejection):
-        return _rejected(context, state, event, new, masked.amounts, free, placed, kept_free)
+        return _rejected(attempt, placed, free)
     if context.limits_nodes and free.outstanding:
-        elsewhere = _elsewhere(context, state, event, new, free, placed, kept_free)
+        elsewhere = _elsewhere(attempt, placed)
         if elsewhere is not None:
             return elsewhere
     # A rejection of the container itself is more exact, so it comes first.
     lacking = outstanding.lacking(context, free, available.state, pod, request.resources)
     if lacking is not None:
-        checked, found = lacking
-        amounts = masked.amounts
-        return _rejected(context, state, event, new, amounts, free, found, kept_free, checked)
+        return _rejected(attempt, *lacking)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
     return _admitted(context, seen, ready, new, placed, masked, excess)
 
 
-def _elsewhere(
-    context: Context,
-    state: EngineState,
-    event: CreateContainer,
-    new: ToPlace,
-    free: EngineState,
-    placed: Placement,
-    kept_free: NodeSet,
-) -> Decision | None:
-    """Return the decision without nodes that other pods need, which have begun; None for none."""
-    pod = new.pod
-    crowded = outstanding.crowded(context, free, pod, placed.accounting)
+def _elsewhere(attempt: _Attempt, placed: Placement) -> Decision | None:
+    """Return the decision without nodes that begun pods need; None if `placed` takes none."""
+    context, state, pod = attempt.context, attempt.state, attempt.new.pod
+    crowded = outstanding.crowded(context, attempt.free, pod, placed.accounting)
     crowded -= allowed_nodes.own_nodes(state.accounting, pod)
     if not crowded:
         return None
-    decision = _admit(context, state, event, new, kept_free | crowded)
+    kept_free = attempt.kept_free | crowded
+    decision = _admit(context, state, attempt.event, attempt.new, kept_free)
     is_refused = decision.rejection is not None and outstanding.has_begun(state, pod)
     return None if is_refused else decision
 
 
-def _rejected(
-    context: Context,
-    state: EngineState,
-    event: CreateContainer,
-    new: ToPlace,
-    unavailable: Mapping[int, Mapping[str, int]],
-    free: EngineState,
-    rejection: Rejection,
-    kept_free: NodeSet,
-    checked: EngineState | None = None,
-) -> Decision:
-    """Refuse a container in `free`, the state of its placement.
-
-    `checked` is the state in which all nodes together lack room, if it is another one.
-    """
-    pod, resources = new.pod, new.request.resources
+def _rejected(attempt: _Attempt, rejection: Rejection, checked: EngineState) -> Decision:
+    """Refuse a container; `checked` is the state whose nodes lack room for it or its pod."""
+    context, new, free = attempt.context, attempt.new, attempt.free
     if context.limits_nodes:
-        outside = allowed_nodes.mask_others(context, pod, _available(state, event))
-        rejection = allowed_nodes.with_cause(context, pod, rejection, outside, resources)
-    if kept_free:
-        rejection = rejection.with_fact(f"pods that run in part need {format_nodes(kept_free)}")
+        outside = allowed_nodes.mask_others(context, new.pod, attempt.available)
+        resources = new.request.resources
+        rejection = allowed_nodes.with_cause(context, new.pod, rejection, outside, resources)
+    if attempt.kept_free:
+        needed = format_nodes(attempt.kept_free)
+        rejection = rejection.with_fact(f"pods that run in part need {needed}")
     choice = records.choice_of_rejected(free, new, rejection)
     refused = remedies.Refused(
-        context, state, event, choice, unavailable, rejection, checked or free
+        context, attempt.state, attempt.event, choice, attempt.masked.amounts, rejection, checked
     )
     find = partial(remedies.find, refused, _is_admitted)
     rejection = rejection.explained(reasons_in(choice), tuple if context.is_trial else find)
-    reject = partial(_reject, context, state, free, new, rejection)
+    reject = partial(_reject, context, attempt.state, free, new, rejection)
     return Decision(_refusal(context, new, rejection), reject, rejection)
 
 

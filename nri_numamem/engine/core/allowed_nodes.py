@@ -19,7 +19,7 @@ from nri_numamem.numa import NodeSet
 
 def mask_others(context: Context, pod: PodSandbox, masked: MaskedState) -> MaskedState:
     """Return the accounting for a placement, without nodes on which the pod must not be."""
-    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    allowed = context.allowed_nodes(pod)
     return masked if allowed is None else masked.without(_others(masked.state, pod, allowed.nodes))
 
 
@@ -30,7 +30,7 @@ def around(
 
     None if there are no such pods. `available` is the accounting with all nodes.
     """
-    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    allowed = context.allowed_nodes(pod)
     if allowed is None or allowed.around == allowed.nodes:
         return None
     others = _others(available, pod, allowed.around)
@@ -53,7 +53,7 @@ def own_nodes(accounting: State, pod: PodSandbox) -> NodeSet:
 
 def partition_of(context: Context, pod: PodSandbox) -> str:
     """Return the name of the pod's partition; "" without partitions."""
-    allowed = context.allowed_nodes(pod) if context.limits_nodes else None
+    allowed = context.allowed_nodes(pod)
     return "" if allowed is None else allowed.name
 
 

@@ -39,7 +39,7 @@ class AllowedNodes:
     """The name of the pod's partition."""
     nodes: NodeSet
     cause: str
-    """Why there are no others, as in "partition web has NUMA nodes 2-3"."""
+    """Why there are no others, as in "partition web has nodes 2-3"."""
     around: NodeSet
     """The nodes of the pods that may use these and more; the same nodes if there are none."""
 

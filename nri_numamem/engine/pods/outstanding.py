@@ -51,8 +51,8 @@ def amounts_of(state: EngineState, pod: PodSandbox) -> Mapping[str, int]:
 
 def lacking(
     context: Context, free: EngineState, available: State, pod: PodSandbox, request: Request
-) -> tuple[EngineState, Rejection] | None:
-    """Return the state whose nodes together lack room for a pod that begins, and its rejection.
+) -> tuple[Rejection, EngineState] | None:
+    """Return why a pod cannot begin, and the state whose nodes together lack room; None if it can.
 
     `free` has the nodes that the pod may use, `available` is the accounting with all nodes. Where
     other pods may use more nodes than this one, these are compared too.
@@ -64,7 +64,7 @@ def lacking(
     for state in (free, allowed_nodes.around(context, free, available, pod)):
         found = None if state is None else rejection_of_first(state, pod, request, context)
         if state is not None and found is not None:
-            return state, found
+            return found, state
     return None
 
 

@@ -32,7 +32,7 @@ from nri_numamem.memorymanager.burstable import (
     find_evidence,
     oom_score_adj_of,
 )
-from nri_numamem.memorymanager.candidates import crosses_groups
+from nri_numamem.memorymanager.candidates import crosses_groups, free_bytes
 from nri_numamem.numa import MEMORY, NodeSet
 
 
@@ -117,12 +117,11 @@ def _has_room(
     context: Context, old: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
 ) -> bool:
     """Return whether a container that is not in the accounting may have been pinned on nodes."""
-    allowed, tables = context.allowed_nodes(pod), old.accounting.machine_state
+    allowed = context.allowed_nodes(pod)
     is_allowed = allowed is None or nodes.issubset(allowed.nodes)
     if not is_allowed or crosses_groups(old.accounting, nodes):
         return False
-    free = sum(tables[node_id].table(MEMORY).free for node_id in nodes)
-    return (container.memory_limit_bytes or 0) <= free
+    return (container.memory_limit_bytes or 0) <= free_bytes(old.accounting, nodes, MEMORY)
 
 
 def _create(
