@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from nri_numamem.config.setting import Group, Setting
+from nri_numamem.config.setting import Group, Setting, nullable
 from nri_numamem.config.settings import described_settings
 from nri_numamem.config.table import TABLE
 from nri_numamem.engine.core.candidates import RULES
@@ -214,15 +214,7 @@ def _schema_of(row: Setting | Group) -> dict[str, object]:
     if isinstance(row, Group):
         members = {member.key: _schema_of(member) for member in row.members}
         return {"type": ["object", "null"], "additionalProperties": False, "properties": members}
-    schema = dict(row.kind.schema)
-    if "type" in schema:
-        types = schema["type"]
-        schema["type"] = [*(types if isinstance(types, list) else [types]), "null"]
-        return schema
-    for key, null in (("enum", None), ("anyOf", {"type": "null"})):
-        if isinstance(found := schema.get(key), list):
-            schema[key] = [*found, null]
-    return schema
+    return nullable(row.kind.schema)
 
 
 def _json(value: object, depth: int) -> str:

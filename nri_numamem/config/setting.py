@@ -130,13 +130,13 @@ def write_rows(owner: object, rows: Iterable[Setting | Group]) -> dict[str, obje
 
 
 def nullable(schema: Mapping[str, object]) -> dict[str, object]:
-    """Return a schema of `type` or `enum` that accepts null too: a key without a value."""
-    types = schema.get("type", [])
-    found: dict[str, object] = {**schema}
-    if types:
+    """Return a schema of `type`, `enum` or `anyOf` that accepts null too: a key without a value."""
+    found = dict(schema)
+    if types := found.get("type"):
         found["type"] = [*(types if isinstance(types, list) else [types]), "null"]
-    if isinstance(words := schema.get("enum"), list):
-        found["enum"] = [*words, None]
+    for key, null in (("enum", None), ("anyOf", {"type": "null"})):
+        if isinstance(values := found.get(key), list):
+            found[key] = [*values, null]
     return found
 
 
