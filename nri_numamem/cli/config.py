@@ -24,7 +24,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import effective_settings
-from nri_numamem.engine.features.partitions.layouts import accounting_by_partition
+from nri_numamem.engine.features.partitions.layouts import partitions_on
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
@@ -144,7 +144,7 @@ def _print_check(path: Path, context: "Context") -> None:
     for node_id, limits in sorted(context.reserved.items()):
         amounts = [f"{name} {format_quantity(size)}" for name, size in limits.items()]
         print(f"  node {node_id}: reserved {', '.join(amounts) or 'nothing'} ({source})")
-    for found, _ in accounting_by_partition(context, context.empty_accounting()):
+    for found in partitions_on(context):
         print(f"  {partition_text(found)}")
     for note in context.policy.notes:
         print(f"  note: {note}")

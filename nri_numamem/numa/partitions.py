@@ -86,7 +86,7 @@ class PartitionNodes:
     nodes: NodeSet
     """Those that its pods may use; empty if there is a problem."""
     problem: str = ""
-    """What the machine lacks, as in "it lacks NUMA node 3"; "" for nothing."""
+    """Why it is unusable, as in "NUMA node 3 cannot be used on this machine"; "" if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,11 @@ class Layout:
     """The nodes that `exclusive: all` leaves to containers that are not pinned; may be empty."""
     closed: NodeSet = field(default_factory=NodeSet)
     """The nodes of the partitions with `exclusive: all`."""
+
+    @property
+    def partitions(self) -> tuple[PartitionNodes, ...]:
+        """Return all, the rest last."""
+        return (*self.entries, self.rest)
 
     def of_pod(self, namespace: str, labels: Mapping[str, str]) -> PartitionNodes:
         """Return the partition of a pod: the first that matches, or the rest."""
@@ -173,9 +178,7 @@ def _on_machine(
     if partition.nodes:
         return PartitionNodes(partition, partition.nodes)
     if partition.count > len(free):
-        problem = (
-            f"count is {partition.count}, and {len(free)} NUMA nodes are in no other partition"
-        )
+        problem = f"count is {partition.count}; NUMA nodes in no other partition: {free or 'none'}"
         return PartitionNodes(partition, NodeSet(), problem)
     cover = Cover(dict.fromkeys(free, (0,)), (0,))
     return PartitionNodes(partition, cover.best(partition.count, preferences))

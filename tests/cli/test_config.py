@@ -106,7 +106,8 @@ def test_partitions_are_listed(files: tuple[str, str], capsys: pytest.CaptureFix
     assert shown[0] == f"{config}: valid"
     jobs, *others = [line for line in shown if " partition jobs " in line]
     assert others == []
-    assert jobs.startswith("  partition jobs is unusable: count is 3, and 1 NUMA nodes are in no ")
+    text = "  partition jobs is unusable: count is 3; NUMA nodes in no other partition: 0"
+    assert jobs == text
     assert [line for line in shown if " partition " in line and line != jobs] == [
         "  partition web: node 1, exclusive guaranteed",
         "  partition ml is unusable: NUMA nodes 2,4 cannot be used on this machine",

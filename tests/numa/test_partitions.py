@@ -110,7 +110,7 @@ def test_without_an_entry_for_the_rest_nothing_of_it_is_confined() -> None:
     [
         (Partition("web", nodes("3-4")), "NUMA node 4 cannot be used on this machine"),
         (Partition("web", nodes("4-6")), "NUMA nodes 4-6 cannot be used on this machine"),
-        (Partition("web", count=5), "count is 5, and 4 NUMA nodes are in no other partition"),
+        (Partition("web", count=5), "count is 5; NUMA nodes in no other partition: 0-3"),
     ],
 )
 def test_nodes_that_the_machine_lacks(partition: Partition, problem: str) -> None:
@@ -128,7 +128,7 @@ def test_nodes_that_the_machine_lacks(partition: Partition, problem: str) -> Non
 
 def test_a_count_says_how_many_nodes_other_partitions_leave() -> None:
     found = laid_out(Partition("web", nodes("1-3")), Partition("two", count=2))
-    assert found.entries[1].problem == "count is 2, and 1 NUMA nodes are in no other partition"
+    assert found.entries[1].problem == "count is 2; NUMA nodes in no other partition: 0"
     assert found.entries[1].nodes == NodeSet()
 
 

@@ -18,7 +18,8 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
-from nri_numamem.engine.features.partitions.layouts import accounting_by_partition
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.features.partitions.layouts import partitions_on
 from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,
@@ -106,7 +107,8 @@ def check_excluded_nodes(
     major = _MAJOR.match(release)
     is_fixed = major is not None and int(major[0]) >= _DEMOTION_FIXED
     if not is_fixed and (host.read(_DEMOTION) or "").strip() in _TRUE:
-        text = f"the kernel {release or 'of this host'} may move pages of pinned containers to them"
+        where = f"pages of pinned containers to {format_nodes(excluded)}"
+        text = f"the kernel {release or 'of this host'} may move {where}"
         remedy = f"echo false > {_DEMOTION}, or use Linux {_DEMOTION_FIXED}.0 or newer"
         yield Finding("demotion", Verdict.WARN, text, remedy)
 
@@ -146,12 +148,10 @@ def _unusable_partitions(name: str, settings: Settings, machine: Machine | None)
     """Return a finding for each partition that the machine lacks; UsageError as context_of()."""
     if machine is None:
         return []
-    context = context_of(settings, machine)
-    found = (each for each, _ in accounting_by_partition(context, context.empty_accounting()))
     remedy = "its pods are refused, or run unpinned (whenUnsatisfiable); correct partitions"
     return [
         Finding("partitions", Verdict.FAIL, f"{name}: {partition_text(each)}", remedy)
-        for each in found
+        for each in partitions_on(context_of(settings, machine))
         if each.problem
     ]
 

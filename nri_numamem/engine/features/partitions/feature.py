@@ -68,8 +68,8 @@ class PartitionedNodes(Feature):
             preferences = Preferences(distances, context.policy.prefer_closest_numa_nodes)
             nodes = context.memory_nodes
             layout = lay_out(context.policy.partitions, nodes - excluded, nodes, preferences)
-            found = (*layout.entries, layout.rest)
-            allowed = {each.partition.name: _allowed(each, layout.rest.nodes) for each in found}
+            rest = layout.rest.nodes
+            allowed = {each.partition.name: _allowed(each, rest) for each in layout.partitions}
             known = self._known = context.machine, excluded, _OnMachine(layout, allowed)
         return known[2]
 
@@ -81,8 +81,7 @@ class PartitionedNodes(Feature):
         """Return a warning for each partition whose nodes the machine lacks."""
         if not self.is_on(context):
             return ()
-        layout = self.layout(context)
-        found = (*layout.entries, layout.rest)
+        found = self.layout(context).partitions
         return tuple(records.unusable(each) for each in found if each.problem)
 
     def allowed_nodes(self, context: Context, pod: PodSandbox) -> AllowedNodes | None:

@@ -28,6 +28,12 @@ def check_rest(context: Context) -> None:
     )
 
 
+def partitions_on(context: Context) -> tuple[PartitionNodes, ...]:
+    """Return the partitions on the machine of a context, the rest last; none without effect."""
+    layout = layout_of(context)
+    return () if layout is None or not context.is_static else layout.partitions
+
+
 def accounting_by_partition(
     context: Context, accounting: State
 ) -> Iterator[tuple[PartitionNodes, State]]:
@@ -35,11 +41,9 @@ def accounting_by_partition(
 
     Nothing without the setting. The nodes of a partition that is not exclusive are also the rest's.
     """
-    layout = layout_of(context)
-    if layout is not None and context.is_static:
-        known = NodeSet(accounting.machine_state)
-        for found in (*layout.entries, layout.rest):
-            yield found, without_nodes(accounting, known - found.nodes)
+    known = NodeSet(accounting.machine_state)
+    for found in partitions_on(context):
+        yield found, without_nodes(accounting, known - found.nodes)
 
 
 def nodes_of_partition(context: Context, node_id: int) -> NodeSet | None:
