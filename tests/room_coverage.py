@@ -1,7 +1,7 @@
 """Run the tests of each room and measure how much of the room they cover, branches included.
 
 One more room at a time than there are processors, because the tests of the daemon mostly wait; the
-output of a room is printed when it ends.
+output of a room is printed when it ends. With `--unit` as many as processors: UNIT_S was set so.
 
 Each room is measured by the tests in the folder of its name and nothing else: a line that only a
 test of another room reaches counts as not covered. With `--unit` only the fast tests run, and
@@ -48,8 +48,7 @@ REQUIRED_PERCENT = {
 # Rooms whose tests take longest; they begin first.
 LONG = ("cli", "daemon", "engine")
 
-# Rooms at a time.
-JOBS = (os.cpu_count() or 1) + 1
+PROCESSORS = os.cpu_count() or 1
 
 # What `make test-unit` may take on an idle machine with two processors.
 UNIT_S = 60
@@ -165,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     in_order = sorted(rooms, key=lambda room: room not in LONG)
     start_s = time.monotonic()
-    with ThreadPoolExecutor(JOBS) as pool:
+    with ThreadPoolExecutor(PROCESSORS if parsed.unit else PROCESSORS + 1) as pool:
         if parsed.unit:
             ran = dict(zip(in_order, pool.map(run_fast, in_order), strict=True))
             print(unit_summary(ran, time.monotonic() - start_s))

@@ -16,6 +16,8 @@ from tests.engine.features.partitions.twins import (
     machine_of,
 )
 
+pytestmark = pytest.mark.slow  # a comparison with other engines
+
 SEEDS = 12
 STEPS = 60
 
