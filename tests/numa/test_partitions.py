@@ -45,7 +45,7 @@ def unpinned(layout: Layout, namespace: str) -> str:
 
 def sets(layout: Layout) -> dict[str, str]:
     """Return name -> nodes; "" for none."""
-    return {e.partition.name: str(e.nodes) for e in (*layout.entries, layout.rest)}
+    return {e.partition.name: str(e.nodes) for e in layout.partitions}
 
 
 def test_fixed_nodes_and_the_rest() -> None:
