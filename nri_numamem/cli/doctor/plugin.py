@@ -58,7 +58,7 @@ def _check_restarts(host: Host, state_file: str, *, is_running: bool) -> Iterato
     if facts is None:
         return
     if is_running and facts.version != VERSION:
-        text = f"version {facts.version} runs, and this is version {VERSION}"
+        text = f"runs {facts.version}, installed {VERSION}"
         remedy = "restart the plugin, or the runtime that launches it"
         yield Finding("version", Verdict.WARN, text, remedy)
     if facts.mode is StartMode.RESTARTED:

@@ -8,13 +8,19 @@ computed from the present state of the host (``rebalancing``).
 
 import argparse
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from nri_numamem.cli.explain.overview import Unplaced, unplaced, unplaced_document
+from nri_numamem.cli.decisions.outcomes import outcome_of
+from nri_numamem.cli.decisions.unplaced import (
+    Unplaced,
+    pods_present,
+    unplaced,
+    unplaced_document,
+)
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
-from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of, story_of
+from nri_numamem.cli.explain.story import Away, ContainerStory, Story, story_of
 from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
@@ -29,12 +35,6 @@ from nri_numamem.cli.render.texts import known_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
-from nri_numamem.host.pod_cgroups import (
-    guaranteed_pods,
-    has_pod_cgroups,
-    other_pod_directories,
-)
-from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import lock_file_of, reason_of
 from nri_numamem.observe.history.lines import History, read_history
 from nri_numamem.observe.history.records import Recorded, read_records
@@ -81,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
     history, is_running = _read(state_file)
     entries, damaged = read_records(history.entries)
     if args.pod is None:
-        _show_unplaced(unplaced(entries, _present(args)), args.output)
+        _show_unplaced(unplaced(entries, pods_present(roots_of(args).cgroup)), args.output)
         return 0
     story = story_of(
         Query.parsed(args.pod),
@@ -92,17 +92,6 @@ def main(args: argparse.Namespace) -> int:
     )
     _show(story, plans_of(story, args), args.output, state_file)
     return 0 if story.containers else 1
-
-
-def _present(args: argparse.Namespace) -> Collection[str] | None:
-    """Return the uids of the pods on the host; None if they cannot be read."""
-    cgroup = roots_of(args).cgroup
-    try:
-        if not has_pod_cgroups(cgroup):
-            return None
-        return guaranteed_pods(cgroup).keys() | other_pod_directories(cgroup).keys()
-    except MachineError:
-        return None
 
 
 def _show_unplaced(found: Sequence[Unplaced], output: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from nri_numamem.cli.explain.select import Names, names_of
+from nri_numamem.cli.decisions.names import Names, names_of
+from nri_numamem.cli.decisions.outcomes import Requesting, amounts_text, request_of
 from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.admission.records import (
     CPU_REQUEST_BELOW_LIMIT,
@@ -23,8 +24,8 @@ from nri_numamem.engine.records import connection, containers, pods, running
 from nri_numamem.engine.records.common import UNPINNED, Decided, Hints
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Amounts, Flat, Record
-from nri_numamem.numa import NodeSet, humanize_bytes
-from nri_numamem.numa.quantity import MEMORY, sum_amounts
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import sum_amounts
 from nri_numamem.observe.history.records import Recorded
 
 _OBSTACLES = {
@@ -52,10 +53,6 @@ _ADVICE: Mapping[type[Record], str] = {
 }
 _WHEN_IT_FITS = "restart the pod when it fits; the commands show whether it does"
 
-Considering = Decided | running.Resized | running.ResizeRejected
-"""Records of decisions with the node sets that were considered."""
-_Requesting = Considering | containers.Adopted | pods.PodAdopted
-"""Records of decisions on a request, with the free bytes after it."""
 _Merged = containers.Placed | pods.PodAdmitted
 _WithNodes = (
     _Merged
@@ -224,21 +221,10 @@ def _for_not_managed(decision: containers.NotManaged, siblings: Sequence[Recorde
     )
 
 
-def request_of(entry: Recorded) -> Amounts:
-    """Return what the candidates were for: resource -> bytes, without zeros."""
-    content = containers.content_of(entry.record)
-    request: Amounts = {}
-    if isinstance(content, _Requesting):
-        request = content.request_bytes
-    if isinstance(content, containers.Unplaced) and content.pod_request_bytes:
-        request = content.pod_request_bytes
-    return {name: size for name, size in request.items() if size}
-
-
 def free_on(entry: Recorded, nodes: NodeSet) -> Amounts:
     """Return the free bytes of a node set in an entry: resource -> bytes."""
     content = containers.content_of(entry.record)
-    return _summed(content.free_bytes if isinstance(content, _Requesting) else {}, nodes)
+    return _summed(content.free_bytes if isinstance(content, Requesting) else {}, nodes)
 
 
 def used_outside_on(entry: Recorded, nodes: NodeSet) -> Amounts:
@@ -251,10 +237,3 @@ def used_outside_on(entry: Recorded, nodes: NodeSet) -> Amounts:
 
 def _summed(amounts: Mapping[int, Amounts], nodes: NodeSet) -> Amounts:
     return sum_amounts(chain.from_iterable(amounts.get(node, {}).items() for node in nodes))
-
-
-def amounts_text(amounts: Mapping[str, int]) -> str:
-    """Return "40Gi memory, 4Gi hugepages-1Gi", memory first."""
-    order = sorted(amounts, key=lambda name: (name != MEMORY, name))
-    found = [f"{humanize_bytes(amounts[name])} {name}" for name in order if amounts[name]]
-    return ", ".join(found) or "nothing"

@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nri_numamem.cli.explain.decision import Advice, advice_to, commands_for, request_of
-from nri_numamem.cli.explain.select import Key, Names
-from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
+from nri_numamem.cli.decisions.names import Key, Names
+from nri_numamem.cli.decisions.outcomes import Outcome, request_of
+from nri_numamem.cli.explain.decision import Advice, advice_to, commands_for
+from nri_numamem.cli.explain.story import ContainerStory, Story
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live.collect import collect_accounting, sandbox_at, with_hugepage_users
 from nri_numamem.cli.live.facts import Facts, pod_names

@@ -5,18 +5,23 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nri_numamem.cli.explain.decision import (
+from nri_numamem.cli.decisions.names import names_of
+from nri_numamem.cli.decisions.outcomes import (
     Considering,
+    Outcome,
+    amounts_text,
+    outcome_of,
+    request_of,
+)
+from nri_numamem.cli.decisions.unplaced import Unplaced
+from nri_numamem.cli.explain.decision import (
     facts_of,
     free_on,
     obstacles_text,
-    request_of,
     used_outside_on,
 )
-from nri_numamem.cli.explain.overview import Unplaced
 from nri_numamem.cli.explain.rebalancing import Plans
-from nri_numamem.cli.explain.select import names_of
-from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
+from nri_numamem.cli.explain.story import Away, ContainerStory, Story
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.bars import numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -241,7 +246,7 @@ def show_unplaced(found: Sequence[Unplaced], screen: Screen, now_s: float) -> No
             f"{_OUTCOMES[each.outcome]}{gone}",
             str(each.refusals.count),
             ago,
-            each.request,
+            amounts_text(each.request),
         )
     screen.shown(table)
     screen.text("nri-numamem explain NAMESPACE/POD says why, and what to do.")

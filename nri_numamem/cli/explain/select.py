@@ -3,34 +3,9 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from nri_numamem.engine.records import common
-from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.cli.decisions.names import Key, Names, names_of
 from nri_numamem.observe.history.records import Recorded
-
-Key: TypeAlias = tuple[str, str]
-"""Pod uid and container name; "" for the pod as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Names of a container in the history."""
-
-    namespace: str
-    pod: str
-    pod_uid: str
-    container: str
-
-    @property
-    def key(self) -> Key:
-        """The container's key."""
-        return self.pod_uid, self.container
-
-    @property
-    def full_pod(self) -> str:
-        """NAMESPACE/POD."""
-        return f"{self.namespace}/{self.pod}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +65,6 @@ class Query:
         near = difflib.get_close_matches(wanted, by_name, n=1)
         near = near or difflib.get_close_matches(self.text, pods, n=1)
         return by_name.get(near[0], near[0]) if near else ""
-
-
-def names_of(entry: Recorded) -> Names:
-    """Return the names in an entry; "" for those that it lacks."""
-    names = common.names_of(entry.record)
-    if names is None:
-        return Names("", "", "", "")
-    container = names.container if isinstance(names, ContainerNames) else ""
-    return Names(names.namespace or "", names.pod or "", names.pod_uid, container)
 
 
 def by_container(entries: Iterable[Recorded], query: Query) -> Mapping[Key, list[Recorded]]:

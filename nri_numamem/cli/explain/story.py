@@ -2,51 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import takewhile
 
+from nri_numamem.cli.decisions.names import Key, Names, names_of
+from nri_numamem.cli.decisions.outcomes import Outcome, Refusals, outcome_of, refusals_of
 from nri_numamem.cli.explain.decision import Advice, advice_of
-from nri_numamem.cli.explain.select import Key, Names, Query, by_container, names_of, of_pod
-from nri_numamem.engine.features.burstable_pods import records as burstable_pods
-from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.cli.explain.select import Query, by_container, of_pod
 from nri_numamem.engine.features.partitions.records import Confined
-from nri_numamem.engine.records import connection, containers, pods, process, running
-from nri_numamem.engine.records.common import UNPINNED
+from nri_numamem.engine.records import connection, containers, process
 from nri_numamem.engine.records.machine import Machine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.history.records import Recorded
-
-
-class Outcome(StrEnum):
-    """The result for a container."""
-
-    PLACED = "placed"
-    REFUSED = "refused"
-    UNPINNED = "unpinned"
-    """It runs unpinned, but its pod is Guaranteed, or Burstable and could be pinned."""
-    NOT_MANAGED = "not_managed"
-    UNKNOWN = "unknown"
-    """The history has events of it, but no decision."""
-
-
-_OUTCOMES: Mapping[type[Record], Outcome] = {
-    containers.Admitted: Outcome.PLACED,
-    containers.Adopted: Outcome.PLACED,
-    containers.PinnedWhileRunning: Outcome.PLACED,
-    running.Resized: Outcome.PLACED,
-    running.ResizeRejected: Outcome.PLACED,
-    pods.PodAdmitted: Outcome.PLACED,
-    pods.PodAdopted: Outcome.PLACED,
-    containers.Rejected: Outcome.REFUSED,
-    pods.PodRejected: Outcome.REFUSED,
-    MemoryPolicyRejected: Outcome.REFUSED,
-    containers.UnpinnedNoCapacity: Outcome.UNPINNED,
-    containers.RunningUnpinnedNoCapacity: Outcome.UNPINNED,
-    burstable_pods.BurstableNotPinned: Outcome.UNPINNED,
-    burstable_pods.BurstableUnpinned: Outcome.UNPINNED,
-    containers.NotManaged: Outcome.NOT_MANAGED,
-}
-"""Of the records that always decide the same."""
 
 _AWAY: Mapping[type[Record], str] = {
     process.Stopped: "the plugin stopped",
@@ -57,15 +22,6 @@ _AWAY: Mapping[type[Record], str] = {
     Machine: "the plugin started",
 }
 """Events after which the plugin places nothing until the next `synchronized`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """How often the last decision was made in a row."""
-
-    count: int
-    first_s: float
-    last_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,37 +103,6 @@ def story_of(
     )
 
 
-def outcome_of(entry: Recorded) -> Outcome | None:
-    """Return the outcome that an entry decides; None if it decides none."""
-    match entry.record:
-        case (
-            connection.RequestTimedOut(created=connection.Created(qos_class="Guaranteed"))
-            | connection.InternalError(created=connection.Created(qos_class="Guaranteed"))
-        ):
-            return Outcome.UNPINNED
-        case containers.UnreportedContainerFound(outcome=outcome):
-            return Outcome.UNPINNED if outcome == UNPINNED else Outcome.PLACED
-        case running.CpusetMemsMissing(outcome=outcome) if outcome == UNPINNED:
-            return Outcome.UNPINNED
-        case record:
-            return _OUTCOMES.get(type(record))
-
-
-def repeats(entry: Recorded) -> int:
-    """Return how many decisions an entry stands for."""
-    match entry.record:
-        case (
-            containers.Unplaced(repeat_count=count)
-            | containers.NotManaged(repeat_count=count)
-            | running.ResizeRejected(repeat_count=count)
-            | pods.PodRejected(repeat_count=count)
-            | MemoryPolicyRejected(repeat_count=count)
-        ):
-            return 1 + max(0, count or 0)
-        case _:
-            return 1
-
-
 def _container(
     key: Key, entries: Sequence[Recorded], everything: Sequence[Recorded], last: int
 ) -> ContainerStory:
@@ -207,14 +132,6 @@ def _container(
         advice=advice_of(names, newest, siblings),
         siblings=siblings,
     )
-
-
-def refusals_of(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | None:
-    """Return how often in a row the last decision was made."""
-    if not decisions or outcome in (Outcome.PLACED, Outcome.UNKNOWN):
-        return None
-    row = list(takewhile(lambda entry: outcome_of(entry) is outcome, reversed(decisions)))
-    return Refusals(sum(map(repeats, row)), row[-1].time_s, row[0].time_s)
 
 
 def _siblings(entries: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -8,7 +8,10 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
+from nri_numamem.cli.decisions.unplaced import refused_now
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
@@ -18,6 +21,7 @@ from nri_numamem.cli.status.pages import page_report, pages_document
 from nri_numamem.cli.status.report import Report
 from nri_numamem.config.host_paths import below
 from nri_numamem.host.pod_logs import POD_LOGS
+from nri_numamem.observe.files import reason_of
 
 _REDRAW_S = 2.0
 _SEPARATORS = {"table": "\n", "json": "\n", "yaml": "---\n"}
@@ -81,6 +85,7 @@ def _show(args: argparse.Namespace, before: str = "") -> int:
     report = judge(live.collect(args))
     if args.pages is not None:
         return _show_pages(args, report, before)
+    report = _with_refused(report, args)
     sys.stdout.write(before)
     if args.output != "table":
         print_document(report_document(report), args.output)
@@ -90,6 +95,16 @@ def _show(args: argparse.Namespace, before: str = "") -> int:
 
         show(report, new_console())
     return 0 if report.facts.holder is not None and not report.problems else 1
+
+
+def _with_refused(report: Report, args: argparse.Namespace) -> Report:
+    if not report.facts.state_file:
+        return report
+    try:
+        found = refused_now(Path(report.facts.state_file), roots_of(args).cgroup)
+    except OSError as error:
+        return replace(report, history_problem=f"history: {reason_of(error)}")
+    return replace(report, refused=found)
 
 
 def _show_pages(args: argparse.Namespace, report: Report, before: str) -> int:

@@ -4,6 +4,7 @@ docs/status.md describes it. New keys may come in any release; a key that goes, 
 meaning, raises the version.
 """
 
+from nri_numamem.cli.decisions.unplaced import Unplaced, unplaced_document
 from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time, known_time
@@ -36,6 +37,7 @@ def report_document(report: Report) -> dict[str, object]:
         "largestRequest": _largest_requests(report),
         "partitions": [_partition(row) for row in report.partitions],
         "containers": [_container(row) for row in report.containers],
+        "refused": [_refused(each) for each in report.refused],
         "notManagedPods": dict(facts.other_pods),
         "hugepageUsers": users["processes"],
         "hugepageFiles": users["files"],
@@ -127,6 +129,12 @@ def _largest(largest: Largest | None) -> dict[str, object] | None:
     if largest is None:
         return None
     return {"bytes": largest.size_bytes, "nodes": list(largest.nodes)}
+
+
+def _refused(found: Unplaced) -> dict[str, object]:
+    document = unplaced_document([found])[0]
+    names = ("namespace", "pod", "podUid", "container", "count", "first", "last")
+    return {name: document[name] for name in names} | {"requestBytes": dict(found.request)}
 
 
 def _container(row: ContainerRow) -> dict[str, object]:

@@ -5,6 +5,7 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
 
+from nri_numamem.cli.decisions.unplaced import Unplaced
 from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.numa import NodeSet, PartitionNodes
@@ -188,10 +189,13 @@ class Report:
     differences: tuple[Difference, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
     """Those of the setting, and the rest; empty without the setting."""
+    refused: tuple[Unplaced, ...] = ()
+    """The containers whose last decision is a refusal, of pods that may still exist."""
+    history_problem: str = ""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read."""
         facts = self.facts
-        of_files = (facts.plugin_problem, facts.state_problem)
+        of_files = (facts.plugin_problem, facts.state_problem, self.history_problem)
         return tuple(filter(None, (*of_files, facts.machine_problem, facts.cgroup_problem)))

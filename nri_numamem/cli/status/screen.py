@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nri_numamem.cli.decisions.outcomes import amounts_text
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -39,6 +40,8 @@ def show(report: Report, console: Console) -> None:
     if report.nodes:
         show_nodes(screen, report)
     _show_containers(screen, report)
+    if report.refused:
+        _show_refused(screen, report)
     if report.differences:
         _show_differences(screen, report)
 
@@ -82,8 +85,8 @@ def _show_runtime(screen: Screen, facts: Facts) -> None:
     if plugin is None or facts.holder is None:
         return
     if plugin.version != VERSION:
-        text = f"the plugin is version {escape(plugin.version)}; restart it to run this version"
-        screen.labelled("", text, "yellow")
+        text = f"runs {escape(plugin.version)}, installed {VERSION}: restart the plugin, or the "
+        screen.labelled("version", f"{text}runtime that launches it", "yellow")
     if plugin.runtime is None:
         text = "none has accepted the plugin yet: containers that start now get no NUMA nodes"
         screen.labelled("runtime", text, "bold red")
@@ -131,6 +134,24 @@ def _show_containers(screen: Screen, report: Report) -> None:
     if others:
         pods = "pod" if sum(report.facts.other_pods.values()) == 1 else "pods"
         screen.text(f"Not managed: {' and '.join(others)} {pods}.")
+
+
+def _show_refused(screen: Screen, report: Report) -> None:
+    screen.heading("Refused now")
+    now_s = report.facts.now_s
+    table = plain_table("pod", "container", numeric("times"), fixed("for"), "request", gap=1)
+    for each in report.refused:
+        table.add_row(
+            escape(each.names.full_pod),
+            escape(each.names.container) or "(whole pod)",
+            str(each.refusals.count),
+            duration(max(0.0, now_s - each.refusals.first_s)),
+            amounts_text(each.request),
+        )
+    screen.shown(table)
+    if report.facts.holder is None:
+        screen.text("The plugin does not run: these containers may have started since.")
+    screen.text("nri-numamem explain NAMESPACE/POD says why, and what to do.")
 
 
 def _cells(row: ContainerRow) -> tuple[str, ...]:

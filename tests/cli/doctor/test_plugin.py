@@ -93,7 +93,7 @@ def test_another_version_runs(good_host: HostFiles) -> None:
     restart_the_plugin(good_host)
     finding = good_host.findings()["version"]
     assert finding.verdict is Verdict.WARN
-    assert finding.text == f"version 1.2.3 runs, and this is version {VERSION}"
+    assert finding.text == f"runs 1.2.3, installed {VERSION}"
     good_host.path(str(lock_file_of(Path(STATE)))).unlink()
     assert "version" not in good_host.findings()
 

@@ -4,17 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from nri_numamem.cli.decisions.names import Names
 from nri_numamem.cli.explain.decision import (
     Advice,
     advice_of,
-    amounts_text,
     commands_for,
     facts_of,
     free_on,
     obstacles_text,
-    request_of,
 )
-from nri_numamem.cli.explain.select import Names
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.history.records import Recorded
@@ -132,11 +130,6 @@ def test_other_decisions(decision: Recorded | None, remedy: str) -> None:
     assert bool(found) is bool(remedy)
 
 
-def test_amounts() -> None:
-    assert amounts_text({"hugepages-1Gi": GI, "memory": 2 * GI}) == "2Gi memory, 1Gi hugepages-1Gi"
-    assert amounts_text({"memory": 0}) == "nothing"
+def test_free_amounts() -> None:
     assert free_on(refused(), NodeSet(range(3))) == {"memory": 3 * GI}
     assert free_on(entry("container_ended"), NodeSet([0])) == {}
-    whole = refused(pod_request_bytes={"memory": 90 * GI})
-    assert request_of(whole) == {"memory": 90 * GI}
-    assert request_of(refused()) == {"memory": 8 * GI}

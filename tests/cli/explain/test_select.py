@@ -2,7 +2,8 @@
 
 import pytest
 
-from nri_numamem.cli.explain.select import Names, Query, by_container, names_of, of_pod
+from nri_numamem.cli.decisions.names import Names
+from nri_numamem.cli.explain.select import Query, by_container, of_pod
 from nri_numamem.observe.history.records import Recorded
 from tests.cli.explain.stories import recorded
 
@@ -55,7 +56,6 @@ def test_entries_by_container_and_pod() -> None:
         ("uid", ""): [3],
     }
     assert [e.time_s for e in of_pod(entries, "uid")] == [1, 2, 3, 4]
-    assert names_of(entries[0]).full_pod == "ns/pod"
 
 
 @pytest.mark.parametrize(

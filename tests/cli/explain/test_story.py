@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
+from nri_numamem.cli.decisions.outcomes import Outcome
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import (
     Away,
     ContainerStory,
-    Outcome,
     Story,
-    outcome_of,
-    repeats,
     story_of,
 )
 from nri_numamem.engine.core import events
@@ -22,8 +18,6 @@ from nri_numamem.observe.history.records import Recorded
 from tests.cli.explain.stories import GI, Past, read, recorded
 
 NAMES = {"namespace": "ns", "pod": "p", "pod_uid": "u", "container": "c"}
-
-CREATED = {"qos_class": "Guaranteed", "container_id": "i", "sandbox_id": "s"}
 
 
 def entry(time_s: float, event: str, **fields: object) -> Recorded:
@@ -44,26 +38,6 @@ def told(past: Past, query: str) -> Story:
     return story_of(Query.parsed(query), read(past.state_file), 1)
 
 
-@pytest.mark.parametrize(
-    ("event", "fields", "outcome"),
-    [
-        ("admitted", {}, Outcome.PLACED),
-        ("rejected", {}, Outcome.REFUSED),
-        ("not_managed", {}, Outcome.NOT_MANAGED),
-        ("running_unpinned_no_capacity", {}, Outcome.UNPINNED),
-        ("unreported_container_found", {"outcome": "unpinned"}, Outcome.UNPINNED),
-        ("unreported_container_found", {"outcome": "adopted"}, Outcome.PLACED),
-        ("cpuset_mems_missing", {"outcome": "unpinned"}, Outcome.UNPINNED),
-        ("cpuset_mems_missing", {"outcome": "repair_deferred"}, None),
-        ("request_timed_out", CREATED, Outcome.UNPINNED),
-        ("internal_error", {"qos_class": "Burstable"}, None),
-        ("container_ended", {}, None),
-    ],
-)
-def test_outcomes(event: str, fields: dict[str, object], outcome: Outcome | None) -> None:
-    assert outcome_of(entry(1, event, **fields)) is outcome
-
-
 def test_refusals_in_a_row_are_counted_with_those_that_were_left_out() -> None:
     found = only(
         story(
@@ -77,7 +51,6 @@ def test_refusals_in_a_row_are_counted_with_those_that_were_left_out() -> None:
     assert found.refusals is not None
     assert (found.refusals.count, found.refusals.first_s, found.refusals.last_s) == (7, 3, 4)
     assert [one.time_s for one in found.decisions] == [4, 3]
-    assert repeats(entry(1, "admitted")) == 1
 
 
 def test_a_placed_container_has_no_refusals_and_what_came_later() -> None:

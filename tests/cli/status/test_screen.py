@@ -92,7 +92,7 @@ def test_without_a_plugin(host: LiveHost) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"version": "9.9.9"}, "the plugin is version 9.9.9; restart it to run this version"),
+        ({"version": "9.9.9"}, "version runs 9.9.9, installed 1.2.3: restart the plugin, or the"),
         ({"runtime": None}, "runtime none has accepted the plugin yet: containers that start now"),
         (
             {"is_connected": False},

@@ -1,15 +1,15 @@
-"""``explain`` without a pod: what was refused or runs unpinned."""
+"""What was refused or runs unpinned: ``explain`` without a pod."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.explain.overview import unplaced, unplaced_document
-from nri_numamem.cli.explain.story import Outcome
+from nri_numamem.cli.decisions.outcomes import Outcome
+from nri_numamem.cli.decisions.unplaced import unplaced, unplaced_document
 from nri_numamem.cli.main import main
 from nri_numamem.host.sysfs import MachineError
-from tests.cli.explain.stories import Past, read, telco
+from tests.cli.explain.stories import GI, Past, read, telco
 
 
 @pytest.fixture(name="past")
@@ -24,7 +24,7 @@ def test_only_the_last_decision_counts(past: Past) -> None:
     (found,) = unplaced(entries, None)
     assert (found.names.full_pod, found.names.container) == ("telco/upf-8d", "dpdk")
     assert (found.outcome, found.refusals.count, found.is_present) == (Outcome.REFUSED, 4, None)
-    assert found.request == "40Gi memory, 6Gi hugepages-1Gi"
+    assert found.request == {"memory": 40 * GI, "hugepages-1Gi": 6 * GI}
     uid = found.names.pod_uid
     assert [each.is_present for each in unplaced(entries, {uid})] == [True]
     assert [each.is_present for each in unplaced(entries, {"other"})] == [False]
@@ -88,6 +88,6 @@ def test_cgroups_that_cannot_be_read(
     def fail(_root: Path) -> bool:
         raise MachineError("cgroup", "no cgroups")
 
-    monkeypatch.setattr("nri_numamem.cli.explain.has_pod_cgroups", fail)
+    monkeypatch.setattr("nri_numamem.cli.decisions.unplaced.has_pod_cgroups", fail)
     assert explain(past) == 0
     assert "pod gone" not in capsys.readouterr().out

@@ -1,13 +1,27 @@
-"""The containers that were refused, or run unpinned, by the history: ``explain`` without a pod."""
+"""The containers that were refused, or run unpinned, by the history."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from nri_numamem.cli.explain.decision import amounts_text, request_of
-from nri_numamem.cli.explain.select import Key, Names, names_of
-from nri_numamem.cli.explain.story import Outcome, Refusals, outcome_of, refusals_of
+from nri_numamem.cli.decisions.names import Key, Names, names_of
+from nri_numamem.cli.decisions.outcomes import (
+    Outcome,
+    Refusals,
+    outcome_of,
+    refusals_of,
+    request_of,
+)
 from nri_numamem.cli.render.texts import known_time
-from nri_numamem.observe.history.records import Recorded
+from nri_numamem.engine.records.record import Amounts
+from nri_numamem.host.pod_cgroups import (
+    guaranteed_pods,
+    has_pod_cgroups,
+    other_pod_directories,
+)
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.observe.history.lines import read_history
+from nri_numamem.observe.history.records import Recorded, read_records
 
 _OUTCOMES = (Outcome.REFUSED, Outcome.UNPINNED)
 
@@ -19,7 +33,8 @@ class Unplaced:
     names: Names
     outcome: Outcome
     refusals: Refusals
-    request: str
+    request: Amounts
+    """Resource name -> bytes."""
     is_present: bool | None
     """Whether its pod is on the host now; None if unknown."""
 
@@ -35,10 +50,32 @@ def unplaced(entries: Iterable[Recorded], present: Collection[str] | None) -> tu
         outcome = outcome_of(made[-1])
         refusals = None if outcome not in _OUTCOMES else refusals_of(made, outcome)
         if outcome is not None and refusals is not None:
-            request = amounts_text(request_of(made[-1]))
+            request = request_of(made[-1])
             is_present = None if present is None else uid in present
             found.append(Unplaced(names_of(made[-1]), outcome, refusals, request, is_present))
     return tuple(sorted(found, key=lambda each: -each.refusals.last_s))
+
+
+def refused_now(state_file: Path, cgroup_root: Path) -> tuple[Unplaced, ...]:
+    """Return the refused containers whose pods are not known to be gone, the latest first.
+
+    Raises OSError if the history beside the state file cannot be read.
+    """
+    entries, _ = read_records(read_history(state_file).entries)
+    found = unplaced(entries, pods_present(cgroup_root))
+    return tuple(
+        each for each in found if each.outcome is Outcome.REFUSED and each.is_present is not False
+    )
+
+
+def pods_present(cgroup_root: Path) -> Collection[str] | None:
+    """Return the uids of the pods on the host; None if they cannot be read."""
+    try:
+        if not has_pod_cgroups(cgroup_root):
+            return None
+        return guaranteed_pods(cgroup_root).keys() | other_pod_directories(cgroup_root).keys()
+    except MachineError:
+        return None
 
 
 def unplaced_document(found: Iterable[Unplaced]) -> list[dict[str, object]]:

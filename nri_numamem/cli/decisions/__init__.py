@@ -1,0 +1,1 @@
+"""Decisions on containers in the history, for ``explain`` and ``status``."""

@@ -1,0 +1,119 @@
+"""What an entry of the history decides, and how often a container was refused in a row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import takewhile
+
+from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.engine.records import connection, containers, pods, running
+from nri_numamem.engine.records.common import UNPINNED, Decided
+from nri_numamem.engine.records.record import Amounts, Record
+from nri_numamem.numa import humanize_bytes
+from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.observe.history.records import Recorded
+
+
+class Outcome(StrEnum):
+    """The result for a container."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    UNPINNED = "unpinned"
+    """It runs unpinned, but its pod is Guaranteed, or Burstable and could be pinned."""
+    NOT_MANAGED = "not_managed"
+    UNKNOWN = "unknown"
+    """The history has events of it, but no decision."""
+
+
+_OUTCOMES: Mapping[type[Record], Outcome] = {
+    containers.Admitted: Outcome.PLACED,
+    containers.Adopted: Outcome.PLACED,
+    containers.PinnedWhileRunning: Outcome.PLACED,
+    running.Resized: Outcome.PLACED,
+    running.ResizeRejected: Outcome.PLACED,
+    pods.PodAdmitted: Outcome.PLACED,
+    pods.PodAdopted: Outcome.PLACED,
+    containers.Rejected: Outcome.REFUSED,
+    pods.PodRejected: Outcome.REFUSED,
+    MemoryPolicyRejected: Outcome.REFUSED,
+    containers.UnpinnedNoCapacity: Outcome.UNPINNED,
+    containers.RunningUnpinnedNoCapacity: Outcome.UNPINNED,
+    burstable_pods.BurstableNotPinned: Outcome.UNPINNED,
+    burstable_pods.BurstableUnpinned: Outcome.UNPINNED,
+    containers.NotManaged: Outcome.NOT_MANAGED,
+}
+"""Of the records that always decide the same."""
+
+
+Considering = Decided | running.Resized | running.ResizeRejected
+"""Records of decisions with the node sets that were considered."""
+Requesting = Considering | containers.Adopted | pods.PodAdopted
+"""Records of decisions on a request, with the free bytes after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """How often the last decision was made in a row."""
+
+    count: int
+    first_s: float
+    last_s: float
+
+
+def outcome_of(entry: Recorded) -> Outcome | None:
+    """Return the outcome that an entry decides; None if it decides none."""
+    match entry.record:
+        case (
+            connection.RequestTimedOut(created=connection.Created(qos_class="Guaranteed"))
+            | connection.InternalError(created=connection.Created(qos_class="Guaranteed"))
+        ):
+            return Outcome.UNPINNED
+        case containers.UnreportedContainerFound(outcome=outcome):
+            return Outcome.UNPINNED if outcome == UNPINNED else Outcome.PLACED
+        case running.CpusetMemsMissing(outcome=outcome) if outcome == UNPINNED:
+            return Outcome.UNPINNED
+        case record:
+            return _OUTCOMES.get(type(record))
+
+
+def repeats(entry: Recorded) -> int:
+    """Return how many decisions an entry stands for."""
+    match entry.record:
+        case (
+            containers.Unplaced(repeat_count=count)
+            | containers.NotManaged(repeat_count=count)
+            | running.ResizeRejected(repeat_count=count)
+            | pods.PodRejected(repeat_count=count)
+            | MemoryPolicyRejected(repeat_count=count)
+        ):
+            return 1 + max(0, count or 0)
+        case _:
+            return 1
+
+
+def refusals_of(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | None:
+    """Return how often in a row the last decision was made."""
+    if not decisions or outcome in (Outcome.PLACED, Outcome.UNKNOWN):
+        return None
+    row = list(takewhile(lambda entry: outcome_of(entry) is outcome, reversed(decisions)))
+    return Refusals(sum(map(repeats, row)), row[-1].time_s, row[0].time_s)
+
+
+def request_of(entry: Recorded) -> Amounts:
+    """Return what the candidates were for: resource -> bytes, without zeros."""
+    content = containers.content_of(entry.record)
+    request: Amounts = {}
+    if isinstance(content, Requesting):
+        request = content.request_bytes
+    if isinstance(content, containers.Unplaced) and content.pod_request_bytes:
+        request = content.pod_request_bytes
+    return {name: size for name, size in request.items() if size}
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return "40Gi memory, 4Gi hugepages-1Gi", memory first."""
+    order = sorted(amounts, key=lambda name: (name != MEMORY, name))
+    found = [f"{humanize_bytes(amounts[name])} {name}" for name in order if amounts[name]]
+    return ", ".join(found) or "nothing"
