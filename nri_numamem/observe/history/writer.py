@@ -160,7 +160,7 @@ class HistoryWriter:
         self._size += len(data)
 
     def _open(self) -> None:
-        """Continue the newer segment; rename what is damaged, and cut a torn line off."""
+        """Continue the newer segment; cut a torn line off, and rename what has no valid header."""
         found: list[tuple[int, int, int]] = []
         for index, path in enumerate(self._paths):
             segment = _examine(path)
@@ -198,7 +198,7 @@ def _encode(time_s: float, record: Record) -> bytes:
 
 
 def _examine(path: Path) -> tuple[int | None, int] | None:
-    """Return a segment's number, None if it is damaged, and its size without a torn line.
+    """Return a segment's number, None without a valid header, and its size without a torn line.
 
     Return None if there is no segment. The state file waits for this, so the lines of a segment
     beyond READ_LIMIT_BYTES are not examined; it is full, and nothing is appended to it.
@@ -207,21 +207,14 @@ def _examine(path: Path) -> tuple[int | None, int] | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    size, number = 0, None
     with os.fdopen(descriptor, "rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes > READ_LIMIT_BYTES:
             return lines.header_number(file.readline(_LINE_LIMIT_BYTES)), size_bytes
-        is_torn = False
-        for line in iter(lambda: file.readline(_LINE_LIMIT_BYTES + 64), b""):
-            if is_torn:
-                return None, size  # an invalid line before the last one
-            if size == 0:
-                number = lines.header_number(line)
-                if number is None:
-                    return None, 0
-            if lines.is_intact(line):
-                size += len(line)
-            else:
-                is_torn = True
+        number = lines.header_number(file.readline(_LINE_LIMIT_BYTES))
+        size = file.tell()
+        # Readers skip a damaged line; only an end without a newline would damage the next one.
+        for line in iter(lambda: file.readline(_LINE_LIMIT_BYTES), b""):
+            if line.endswith(b"\n"):
+                size = file.tell()
     return number, size
