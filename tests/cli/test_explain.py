@@ -197,7 +197,7 @@ def test_the_keys_of_version_1(tmp_path: Path) -> None:
     document = document_of(story_of(query, read(past.state_file), 1, is_running=False))
     assert list(document) == [
         *("version", "query", "history", "pluginRuns", "away"),
-        *("containers", "earlierPodUids", "didYouMean"),
+        *("containers", "assigned", "earlierPodUids", "didYouMean"),
     ]
     assert document["history"] == {
         "begins": "2023-11-14T22:13:20Z",
@@ -252,3 +252,13 @@ def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
     assert document["containers"] == []
     assert document["didYouMean"] is None
     assert document["history"] == {"begins": None, "ends": None, "skippedLines": 0}
+
+
+def test_pods_of_one_name_in_two_namespaces(past: Past, capsys: pytest.CaptureFixture[str]) -> None:
+    other = past.pod("web/postgres-0", uid="uid-web", sandbox_id="s-web")
+    past.create(other, "postgres", 1)
+    assert explain(past, "postgres-0") == 2
+    assert capsys.readouterr().err == (
+        "nri-numamem: postgres-0: pods of 2 namespaces are meant: db, web; write db/postgres-0\n"
+    )
+    assert explain(past, "web/postgres-0") == 0

@@ -31,6 +31,7 @@ _OUTCOMES: Mapping[type[Record], Outcome] = {
     containers.Admitted: Outcome.PLACED,
     containers.Adopted: Outcome.PLACED,
     containers.PinnedWhileRunning: Outcome.PLACED,
+    running.CpusetMemsConflict: Outcome.PLACED,
     running.Resized: Outcome.PLACED,
     running.ResizeRejected: Outcome.PLACED,
     pods.PodAdmitted: Outcome.PLACED,

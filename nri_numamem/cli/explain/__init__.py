@@ -9,6 +9,7 @@ computed from the present state of the host (``rebalancing``).
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.decisions.outcomes import outcome_of
@@ -18,6 +19,7 @@ from nri_numamem.cli.decisions.unplaced import (
     unplaced,
     unplaced_document,
 )
+from nri_numamem.cli.explain.assigned import assigned, assigned_document
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, story_of
@@ -70,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(config=None)
     parser.epilog = (
         "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
-        "history has the pod, 1 if not, 2 if the command line is wrong or the history cannot be "
-        "read."
+        "history or the state file has the pod, 1 if not, 2 if the command line is wrong, pods of "
+        "several namespaces are meant, or the history cannot be read."
     )
 
 
@@ -90,8 +92,13 @@ def main(args: argparse.Namespace) -> int:
         skipped_lines=history.skipped_lines + damaged,
         is_running=is_running,
     )
+    story = replace(story, assigned=assigned(state_file, story.query, story.decided))
+    namespaces = story.namespaces
+    if len(namespaces) > 1:
+        text = f"pods of {len(namespaces)} namespaces are meant: {', '.join(namespaces)}"
+        raise UsageError(f"{args.pod}: {text}; write {namespaces[0]}/{args.pod}")
     _show(story, plans_of(story, args), args.output, state_file)
-    return 0 if story.containers else 1
+    return int(story.is_empty)
 
 
 def _show_unplaced(found: Sequence[Unplaced], output: str) -> None:
@@ -148,6 +155,7 @@ def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
         "pluginRuns": story.is_running,
         "away": [_away(one) for one in story.away],
         "containers": [_container(one, plans) for one in story.containers],
+        "assigned": assigned_document(story.assigned),
         "earlierPodUids": list(story.earlier_uids),
         "didYouMean": story.suggestion or None,
     }

@@ -11,6 +11,7 @@ from itertools import chain
 from nri_numamem.cli.decisions.names import Names, names_of
 from nri_numamem.cli.decisions.outcomes import Requesting, amounts_text, request_of
 from nri_numamem.cli.render.texts import strategy_text
+from nri_numamem.engine.admission import preset
 from nri_numamem.engine.admission.records import (
     CPU_REQUEST_BELOW_LIMIT,
     NO_CPU_LIMIT,
@@ -21,10 +22,10 @@ from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
-from nri_numamem.engine.records.common import UNPINNED, Decided, Hints
+from nri_numamem.engine.records.common import UNPINNED, Decided, Hints, PagesShown
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Amounts, Flat, Record
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import sum_amounts
 from nri_numamem.observe.history.records import Recorded
 
@@ -41,6 +42,8 @@ _CAUSES: Mapping[type[Record], str] = {
     connection.RequestTimedOut: "its creation took too long and got an empty reply",
     connection.InternalError: "a bug in the plugin: its creation got an empty reply",
     running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
+    running.CpusetMemsConflict: "its cpuset.mems was set later, by the kubelet's Memory "
+    "Manager, another plugin or an operator",
 }
 _AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"
 _BURSTABLE = "see docs/burstable-pods.md; a new container is pinned if it can be"
@@ -51,6 +54,10 @@ _ADVICE: Mapping[type[Record], str] = {
     connection.RequestTimedOut: _AGAIN,
     connection.InternalError: _AGAIN,
 }
+_SET_BY_OTHERS = (
+    "only one may set it: memoryManagerPolicy None for the kubelet, or no cpuset.mems in the other "
+    "plugin; nri-numamem doctor checks the kubelet"
+)
 _WHEN_IT_FITS = "restart the pod when it fits; the commands show whether it does"
 
 _Merged = containers.Placed | pods.PodAdmitted
@@ -62,8 +69,10 @@ _WithNodes = (
     | running.Resized
     | running.ResizeRejected
     | running.CpusetMemsMissing
+    | running.CpusetMemsConflict
     | burstable_pods.BurstableUnpinned
 )
+_WithPrevious = running.Resized | running.CpusetMemsConflict | burstable_pods.BurstableUnpinned
 
 
 def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
@@ -87,7 +96,7 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
         yield "policy", f"memory policy {content.chosen.policy}, by {content.chosen.source}"
     if isinstance(content, containers.Unplaced | pods.PodRejected):
         yield "policy", _policy(content)
-    if isinstance(content, running.Resized | burstable_pods.BurstableUnpinned):
+    if isinstance(content, _WithPrevious):
         yield "before", format_nodes(content.previous_nodes) if content.previous_nodes else "none"
     if isinstance(content, _WithNodes):
         yield "nodes", f"{content.nodes}{_hugepage_limit(content)}"
@@ -95,6 +104,14 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
         source, equal = content.strategy_source, content.equal_nodes
         yield "strategy", strategy_text(content.strategy, source, equal)
     yield from _amounts(content)
+
+
+def pages_texts(pages: PagesShown) -> Iterator[str]:
+    """Yield "memory 64Mi on node 0 and 3Mi on node 1" and "remote 3Mi on node 1"."""
+    for label, amounts in (("memory", pages.resident_bytes), ("remote", pages.remote_bytes)):
+        if amounts:
+            shown = (f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())
+            yield f"{label} {' and '.join(shown)}"
 
 
 def _policy(record: containers.Unplaced | pods.PodRejected) -> str:
@@ -109,6 +126,7 @@ def _cause_of(record: Record) -> str:
             MemoryPolicyRejected(cause=cause)
             | burstable_pods.BurstableNotPinned(cause=cause)
             | burstable_pods.BurstableUnpinned(cause=cause)
+            | containers.Adopted(cause=cause)
         ):
             return cause
         case running.CpusetMemsMissing() if record.cause:
@@ -118,6 +136,8 @@ def _cause_of(record: Record) -> str:
 
 
 def _amounts(content: Flat) -> Iterator[tuple[str, str]]:
+    if isinstance(content, running.CpusetMemsConflict) and content.pages is not None:
+        yield "pages", ", ".join(pages_texts(content.pages))
     if isinstance(
         content, containers.Adopted | running.Resized | running.ResizeRejected | pods.PodAdopted
     ):
@@ -185,6 +205,8 @@ def advice_of(names: Names, decision: Recorded | None, siblings: Sequence[Record
             return advice_to(_WHEN_IT_FITS, commands_for(names))
         case running.CpusetMemsMissing() as record:
             return advice_to(record.remedy)
+        case running.CpusetMemsConflict() | containers.Adopted(cause=preset.CAUSE):
+            return advice_to(_SET_BY_OTHERS)
         case record:
             return advice_to(_ADVICE.get(type(record), ""))
 

@@ -14,10 +14,12 @@ from nri_numamem.cli.decisions.outcomes import (
     request_of,
 )
 from nri_numamem.cli.decisions.unplaced import Unplaced
+from nri_numamem.cli.explain.assigned import Assigned
 from nri_numamem.cli.explain.decision import (
     facts_of,
     free_on,
     obstacles_text,
+    pages_texts,
     used_outside_on,
 )
 from nri_numamem.cli.explain.rebalancing import Plans
@@ -29,7 +31,7 @@ from nri_numamem.cli.render.texts import duration, left_out_text, time_text
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import containers, running
-from nri_numamem.engine.records.common import Decided, PagesShown
+from nri_numamem.engine.records.common import Decided
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY
@@ -51,24 +53,37 @@ LATER = ("policy", "source", "partition", "nodes", "cpus", "outcome", "cause")
 
 def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: Path) -> None:
     """Print a story; `now_s` is Unix time, `state_file` the file beside which the history is."""
-    if not story.containers:
+    if story.is_empty:
         _show_unknown(story, screen, state_file)
     shown: set[str] = set()
+    placed = {each.names.key for each in story.assigned}
     for container in story.containers:
+        if container.names.key in placed and not container.decisions:
+            continue  # shown from the state file
         if container.outcome is not Outcome.NOT_MANAGED:
             _show_container(container, plans, screen)
         elif container.names.pod_uid not in shown:  # its section has all of the pod
             shown.add(container.names.pod_uid)
             _show_container(container, plans, screen)
+    for found in story.assigned:
+        _show_assigned(found, story, screen)
     if story.earlier_uids:
         screen.text(
             f"Earlier pods with this name: {len(story.earlier_uids)}. To see the newest of them, "
             f"give its UID: {escape(story.earlier_uids[0])}"
         )
+    _show_process(story, screen, now_s)
+    if story.skipped_lines:
+        screen.text(f"{story.skipped_lines} damaged lines of the history were skipped")
+
+
+def _show_process(story: Story, screen: Screen, now_s: float) -> None:
+    """Print since when no container is placed, unless a plugin is connected."""
     if story.away and story.away[-1].until_s is None:
         away = story.away[-1]
         since = f"{time_text(away.since_s)}, {duration(max(0.0, now_s - away.since_s))} ago"
-        screen.heading(f"No plugin since {since}")
+        what = "The plugin waits for the runtime" if story.is_running else "No plugin"
+        screen.heading(f"{what} since {since}")
         screen.text(
             f"{away.cause[0].upper()}{away.cause[1:]}. Containers that start now run "
             "unpinned and are not in the history. The plugin pins them when it connects again, if "
@@ -77,8 +92,20 @@ def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: P
     elif not story.is_running and story.ends_s is not None:
         screen.heading("No plugin runs")
         screen.text(f"The last entry of the history is from {time_text(story.ends_s)}.")
-    if story.skipped_lines:
-        screen.text(f"{story.skipped_lines} damaged lines of the history were skipped")
+
+
+def _show_assigned(found: Assigned, story: Story, screen: Screen) -> None:
+    names = found.names
+    condition = "ended, its memory is kept for its pod" if found.has_ended else "placed"
+    pod = names.full_pod if names.pod else names.pod_uid
+    screen.heading(f"{escape(pod)}, container {escape(names.container)}: {condition}")
+    when = time_text(found.since_s) if found.since_s else "unknown"
+    event = f"  {escape(found.event.replace('_', ' '))}" if found.event else ""
+    screen.labelled("when", f"{when}{event}")
+    screen.labelled("nodes", str(found.nodes))
+    screen.labelled("memory", escape(amounts_text(found.amounts)))
+    begins = "" if story.begins_s is None else f", which begins {time_text(story.begins_s)}"
+    screen.labelled("because", f"unknown: the decision is not in the history{begins}")
 
 
 def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
@@ -209,25 +236,14 @@ def _later(entry: Recorded) -> str:
             text += f", {key} {escape(str(shown[key]))}"
     match entry.record:
         case (
-            running.CpusetMemsConflict(pages=pages)
-            | running.CpusetMemsMissing(pages=pages)
+            running.CpusetMemsMissing(pages=pages)
             | running.CpusetMemsRestored(pages=pages)
             | residency.RemoteMemoryFound(pages=pages)
             | residency.RemoteMemoryCleared(pages=pages)
         ) if pages is not None:
-            return f"{text}{_pages(pages)}"
+            return ", ".join((text, *pages_texts(pages)))
         case _:
             return text
-
-
-def _pages(pages: PagesShown) -> str:
-    """Return ", memory 64Mi on node 0 and 3Mi on node 1, remote 3Mi on node 1"."""
-    text = ""
-    for label, amounts in (("memory", pages.resident_bytes), ("remote", pages.remote_bytes)):
-        if amounts:
-            shown = (f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())
-            text += f", {label} {' and '.join(shown)}"
-    return text
 
 
 def show_unplaced(found: Sequence[Unplaced], screen: Screen, now_s: float) -> None:

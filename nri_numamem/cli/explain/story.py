@@ -1,10 +1,11 @@
 """What the entries of a pod mean: outcomes, refusals, the time without a plugin."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nri_numamem.cli.decisions.names import Key, Names, names_of
 from nri_numamem.cli.decisions.outcomes import Outcome, Refusals, outcome_of, refusals_of
+from nri_numamem.cli.explain.assigned import Assigned
 from nri_numamem.cli.explain.decision import Advice, advice_of
 from nri_numamem.cli.explain.select import Query, by_container, of_pod
 from nri_numamem.engine.features.partitions.records import Confined
@@ -68,7 +69,28 @@ class Story:
     """The last times without a plugin, oldest first."""
     suggestion: str
     is_running: bool
-    """Whether a plugin runs now."""
+    """Whether a plugin's process runs now, connected or not."""
+    found: Collection[Names] = ()
+    """All containers in the history that the query means."""
+    assigned: Sequence[Assigned] = ()
+    """Containers that are placed, although their decision is not in the history."""
+
+    @property
+    def decided(self) -> frozenset[Key]:
+        """Return the containers whose last decision is known."""
+        known = (each for each in self.containers if each.outcome is not Outcome.UNKNOWN)
+        return frozenset(each.names.key for each in known)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces of the pods that the query means."""
+        names = (*self.found, *(each.names for each in self.assigned))
+        return tuple(sorted({each.namespace for each in names if each.namespace}))
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is known of what the query means."""
+        return not (self.containers or self.assigned)
 
 
 def story_of(
@@ -100,6 +122,7 @@ def story_of(
         away=_away(entries)[-5:],
         suggestion="" if found else query.suggestion(entries),
         is_running=is_running,
+        found=tuple(names_of(group[-1]) for group in found.values()),
     )
 
 

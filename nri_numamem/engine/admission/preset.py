@@ -16,6 +16,8 @@ from nri_numamem.engine.records.containers import Adopted
 from nri_numamem.memorymanager import adopt
 from nri_numamem.numa import NodeSet
 
+CAUSE = "its cpuset.mems was set before, by the kubelet's Memory Manager or another plugin"
+
 
 def adopt_preset(
     context: Context, state: EngineState, event: CreateContainer, request: Request
@@ -34,7 +36,7 @@ def adopt_preset(
     next_state = pod_scope.take_from_pool(context, next_state, pod)
     next_state = pod_limit.release_excess(next_state, pod)
     excluded = context.classification.excluded
-    made = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
+    made = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded, CAUSE)
     next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
     holder = next_state.holders[pod.uid, container.name]
     pinned = reasons.pinned(Adopted, next_state, holder)

@@ -137,6 +137,7 @@ def adopted(
     nodes: NodeSet,
     shortfall: Mapping[str, int],
     excluded: NodeSet,
+    cause: str = "",
 ) -> Adopted:
     """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
 
@@ -152,6 +153,7 @@ def adopted(
         shortfall_bytes={} if is_on_excluded else shortfall,
         excluded_nodes=nodes & excluded if is_on_excluded else None,
         alternate=is_on_excluded or bool(shortfall),
+        cause=cause,
     )
 
 

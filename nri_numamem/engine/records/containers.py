@@ -105,6 +105,7 @@ class Adopted(Record):
     free_bytes: FreeBytes
     shortfall_bytes: ShortfallBytes = field(default_factory=dict)
     excluded_nodes: ExcludedNodes | None = None
+    cause: Cause = ""
 
 
 @event(

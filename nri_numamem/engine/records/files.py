@@ -135,7 +135,7 @@ class StateFileWriteRecovered(Record):
 
 @event("history_unusable", Level.WARNING, remedy="none; the renamed file can be deleted")
 class HistoryUnusable(Record):
-    """A segment of the history has no valid header and is renamed; the plugin begins another one."""
+    """A segment of the history has no valid header and is renamed; another one begins."""
 
     path: PathOfFile
     renamed_to: Annotated[str, "new name of the file"]

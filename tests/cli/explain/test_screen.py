@@ -10,6 +10,7 @@ from nri_numamem.cli.explain.screen import LATER, show
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
 from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.engine.admission import preset
 from nri_numamem.engine.records.record import EVENTS, meanings_of
 from nri_numamem.observe.history.records import Recorded
 from tests.cli.explain.stories import recorded
@@ -260,3 +261,27 @@ def test_a_placement_shows_its_strategy(capsys: pytest.CaptureFixture[str]) -> N
     text = shown(capsys, entry(1, "admitted", nodes="2", strategy="spread", equal_nodes=["0", "2"]))
     why = "by placementStrategy: most free memory of the equal nodes 0, 2"
     assert f"strategy  spread, {why}" in text
+
+
+def test_nodes_that_something_else_set_before(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, entry(1, "adopted", nodes="2", cause=preset.CAUSE))
+    assert "because   its cpuset.mems was set before, by the kubelet's Memory Manager or" in text
+    assert "remedy    only one may set it: memoryManagerPolicy None for the kubelet, or no" in text
+    assert "remedy" not in shown(capsys, entry(1, "adopted", nodes="2"))
+
+
+def test_nodes_that_something_else_set_later(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {"resident_bytes": {"0": 64 << 20, "1": 3 << 20}, "remote_bytes": {"0": 64 << 20}}
+    conflict = entry(2, "cpuset_mems_conflict", previous_nodes="0", nodes="1", **pages)
+    text = shown(capsys, entry(1, "admitted", nodes="0"), conflict)
+    assert "because   its cpuset.mems was set later, by the kubelet's Memory Manager" in text
+    assert "before    node 0\n  nodes     1\n" in text
+    assert "pages     memory 64Mi on node 0 and 3Mi on node 1, remote 64Mi on node 0\n" in text
+    assert "remedy    only one may set it" in text
+
+
+def test_a_plugin_that_waits_for_the_runtime(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = (entry(1, "admitted"), entry(50, "disconnected"))
+    assert "The plugin waits for the runtime since 1970-01-01 00:00:50 UTC, 50 s ago" in shown(
+        capsys, *entries
+    )
