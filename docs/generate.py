@@ -82,7 +82,8 @@ _HEAD = """\
 # Events
 
 Every log record has one of these events. The names are stable between releases; console logs and
-the journal's MESSAGE show a name with spaces instead of underscores. In JSON the keys below are at
+the journal's MESSAGE show a name with spaces instead of underscores. MESSAGE is a line for people:
+`rejected telco/upf/dpdk [1-17]: requested memory 40Gi; ...`. In JSON the keys below are at
 the top level of a record; in the journal they are fields in capitals with the prefix
 `NRI_NUMAMEM_` (`journalctl NRI_NUMAMEM_EVENT=rejected`). Amounts are bytes; NUMA nodes are in the
 kernel's list format (`0-1,3`).

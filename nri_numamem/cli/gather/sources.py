@@ -149,16 +149,16 @@ def kernel_files(root: Path) -> Iterator[Item]:
 
 def journal(*, is_this_host: bool) -> Item:
     """Return the plugin's last lines in the journal; no file without journalctl."""
-    name, description = "journal.txt", "the last lines of the journal"
+    name, description = "journal.json", "the last records of the journal, one a line"
     program = which("journalctl")
     if not is_this_host:
         return Item(name, description, problem="left out: it is not below another root directory")
     if program is None:
         return Item(name, description, problem="journalctl is not installed")
-    command = [program, "-t", SYSLOG_IDENTIFIER, "-n", str(_JOURNAL_LINES), "-o", "cat"]
+    command = [program, "-t", SYSLOG_IDENTIFIER, "-n", str(_JOURNAL_LINES)]
     try:
         process = subprocess.Popen(  # noqa: S603 - a fixed command
-            [*command, "--no-pager"],
+            [*command, "-o", "json", "--all", "--no-pager"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -86,8 +86,8 @@ def _send_as_file(sender: socket.socket, datagram: bytes, path: str) -> None:
 def encode_journal(record: Record) -> bytes:
     """Return the fields of a record in the journal's format.
 
-    MESSAGE is what ``journalctl`` shows: the event as words, with its fields. Each field is also
-    there under its name in capitals, for searches such as ``journalctl NRI_NUMAMEM_POD_UID=…``.
+    MESSAGE is what ``journalctl`` shows: one line for people. Each field is there under its name in
+    capitals, for programs and searches such as ``journalctl NRI_NUMAMEM_POD_UID=…``.
     Only a traceback has several lines; other characters that are not printable are escaped.
     """
     level = text_of(record["level"])

@@ -19,6 +19,11 @@ Renderer = Callable[[Record], str]
 HEAD_KEYS = ("ts", "level", "event")
 EXCEPTION_KEY = "exception"
 
+# Of a message, the first of them that a record has.
+_SENTENCES = ("message", "cause", "error")
+_NAMES = ("namespace", "pod", "container", "pod_uid", "container_id", "request_id")
+_IN_MESSAGE = {*HEAD_KEYS, EXCEPTION_KEY, *_SENTENCES, *_NAMES}
+
 _JSON_TYPES = (str, int, float, list, tuple, dict, type(None))
 
 # The longest level, and the length of most events.
@@ -52,8 +57,33 @@ def render_colours(record: Record) -> str:
 
 
 def render_message(record: Record) -> str:
-    """Return event, fields and traceback, without time and level."""
-    return _event_and_fields(record, width=0, colours=False)
+    """Return a line for people: "rejected telco/upf/dpdk [1-17]: requested memory 40Gi; ...".
+
+    A record without a sentence has its fields in its place, without the nested ones; a record with
+    a cause or an error has both. An indented traceback follows, if any.
+    """
+    head = [escape(sentence_of(text_of(record["event"]))), *_who(record)]
+    if record.get("request_id"):
+        head.append(f"[{escape(text_of(record['request_id']))}]")
+    sentence = next((text for key in _SENTENCES if (text := text_of(record.get(key) or ""))), "")
+    parts = [escape(sentence)] if sentence else []
+    if not record.get("message"):
+        parts += [
+            f"{key}={_quoted(text_of(_with_suffixes(key, value)))}"
+            for key, value in record.items()
+            if key not in _IN_MESSAGE and isinstance(value, str | int | float) and value != ""
+        ]
+    line = " ".join(head) + (f": {' '.join(parts)}" if parts else "")
+    return f"{line}{_traceback(record)}"
+
+
+def _who(record: Record) -> list[str]:
+    """Return NAMESPACE/POD/CONTAINER, the pod's uid if its name is unknown, or nothing."""
+    pod = record.get("pod") or record.get("pod_uid")
+    if not pod:
+        return []
+    names = (record.get("namespace"), pod, record.get("container"))
+    return ["/".join(escape(text_of(name)) for name in names if name)]
 
 
 def text_of(value: object) -> str:
@@ -84,10 +114,12 @@ def _event_and_fields(record: Record, *, width: int, colours: bool) -> str:
             name = f"{_CYAN}{key}{_RESET}" if colours else key
             value_text = text_of(_with_suffixes(key, value))
             parts.append(f"{name}={_quoted(value_text)}")
-    line = " ".join(parts).rstrip()
-    for text in text_of(record.get(EXCEPTION_KEY, "")).splitlines():
-        line += f"\n    {escape(text)}"
-    return line
+    return " ".join(parts).rstrip() + _traceback(record)
+
+
+def _traceback(record: Record) -> str:
+    lines = text_of(record.get(EXCEPTION_KEY, "")).splitlines()
+    return "".join(f"\n    {escape(text)}" for text in lines)
 
 
 def sentence_of(event: str) -> str:

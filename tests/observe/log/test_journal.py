@@ -48,7 +48,7 @@ def test_a_record_becomes_one_datagram(journal: socket.socket) -> None:
     sink.write({**HEAD, "pod_uid": "u-1", "nodes": [0, 1], "free bytes": 5})
     sink.close()
     assert decode(journal.recv(1 << 16)) == {
-        "MESSAGE": "node passed over pod_uid=u-1 nodes=[0,1] free bytes=5",
+        "MESSAGE": "node passed over u-1: free bytes=5",
         "PRIORITY": "4",
         "SYSLOG_IDENTIFIER": "nri-numamem",
         "NRI_NUMAMEM_EVENT": "node passed over",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nri_numamem.numa.idset import NodeSet
 from nri_numamem.observe.log.render import (
+    Record,
     render_colours,
     render_console,
     render_json,
@@ -97,6 +98,11 @@ def test_a_traceback_follows_indented() -> None:
     ]
 
 
+def shown(record: Record) -> str:
+    """Return the fields of a record as on a console."""
+    return render_console(record).partition("started")[2].strip()
+
+
 def test_people_read_amounts_of_memory_with_suffixes() -> None:
     record = {
         **HEAD,
@@ -105,8 +111,8 @@ def test_people_read_amounts_of_memory_with_suffixes() -> None:
         "previous_memory_bytes": 1 << 30,
         "count": 1 << 30,
     }
-    assert render_message(record) == (
-        'started request_bytes={"memory":"1.5Gi"} free_bytes={"0":{"hugepages-2Mi":"2Mi"}}'
+    assert shown(record) == (
+        'request_bytes={"memory":"1.5Gi"} free_bytes={"0":{"hugepages-2Mi":"2Mi"}}'
         " previous_memory_bytes=1Gi count=1073741824"
     )
     assert json.loads(render_json(record))["request_bytes"] == {"memory": 3 << 29}
@@ -128,8 +134,8 @@ def test_amounts_have_one_unit_at_every_depth() -> None:
         "block": {"type": "other", "size": 1},
         "untyped": {"type": 7, "size": 1},
     }
-    assert render_message(record) == (
-        'started holders=[{"pod":"a","held_bytes":{"memory":"1Gi"},"node_count":1073741824}]'
+    assert shown(record) == (
+        'holders=[{"pod":"a","held_bytes":{"memory":"1Gi"},"node_count":1073741824}]'
         ' nodes={"0":{"memory":"1Gi","reserved":{"hugepages-1Gi":"1Gi","more":[{"memory":"1"}]}}}'
         ' assigned_bytes={"0":["1Gi",{"any":{"name":"1Gi"}}],"is_known":true}'
         ' machineState={"0":{"memoryMap":{"memory":{"total":"1Gi"}},"cells":[0]}}'
@@ -142,11 +148,40 @@ def test_amounts_have_one_unit_at_every_depth() -> None:
 def test_a_cycle_below_an_amount_is_no_error() -> None:
     cycle: dict[str, object] = {"memory": 1 << 30}
     cycle["again_bytes"] = cycle
-    assert "again_bytes" in render_message({**HEAD, "free_bytes": cycle})
+    assert "again_bytes" in shown({**HEAD, "free_bytes": cycle})
 
 
-def test_the_message_has_neither_time_nor_padding() -> None:
-    assert render_message({**HEAD, "pod": "a b", "n": 1}) == 'started pod="a b" n=1'
+NAMES = {"pod": "upf", "namespace": "telco", "container": "dpdk", "pod_uid": "u"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {**NAMES, "request_id": "1-17", "message": "requested 40Gi", "n": 1, "cause": "x"},
+            "started telco/upf/dpdk [1-17]: requested 40Gi",
+        ),
+        (
+            {**NAMES, "request_bytes": {"memory": 1}, "nodes": "0-1", "limit_bytes": 2 << 20},
+            "started telco/upf/dpdk: nodes=0-1 limit_bytes=2Mi",
+        ),
+        (
+            {
+                "pod": None,
+                "pod_uid": "u",
+                "cause": "its pod is Burstable",
+                "qos_class": "Burstable",
+            },
+            "started u: its pod is Burstable qos_class=Burstable",
+        ),
+        ({"path": "/a b", "error": "No space left", "x": ""}, 'started: No space left path="/a b"'),
+        ({"request_id": "", "more": [1], "none": None}, "started"),
+        ({**NAMES, "exception": "A\n  b"}, "started telco/upf/dpdk\n    A\n      b"),
+        ({"pod": "a\nb", "message": "x\x1b"}, "started a\\nb: x\\u001b"),
+    ],
+)
+def test_the_message_is_a_line_for_people(fields: dict[str, object], text: str) -> None:
+    assert render_message({**HEAD, **fields}) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [("x", "x"), (1, "1"), (None, "null"), (True, "true")])
