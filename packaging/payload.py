@@ -27,6 +27,8 @@ DEBIAN_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAM = f"usr/bin/{NAME}"
 CONFIGURATION = f"etc/{NAME}/config.yaml"
 DOCUMENTS = f"usr/share/doc/{NAME}"
+# Alert rules for Prometheus, and a dashboard for Grafana.
+MONITORING = ("packaging/prometheus/nri-numamem.rules.yml", "packaging/grafana/nri-numamem.json")
 # Below the folder for completions of zsh, the only one that differs.
 _COMPLETIONS = {
     NAME: "usr/share/bash-completion/completions",
@@ -75,6 +77,11 @@ def fill(root: Path, program: Path, zsh_completions: str, made_s: int) -> None:
     shutil.copyfile(program, path_of(root, PROGRAM))
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     write_compressed(path_of(root, f"{DOCUMENTS}/changelog.gz"), changes)
+    for document in sorted((ROOT / "docs").rglob("*.md")):
+        place = document.relative_to(ROOT / "docs")
+        shutil.copyfile(document, path_of(root, f"{DOCUMENTS}/{place}"))
+    for source in MONITORING:
+        shutil.copyfile(ROOT / source, path_of(root, f"{DOCUMENTS}/{Path(source).name}"))
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(HERE / "write_cli_files.py"), folder]
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(made_s)}

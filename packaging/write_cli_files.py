@@ -24,7 +24,46 @@ COMPLETIONS = {"bash": PROGRAM, "zsh": f"_{PROGRAM}", "fish": f"{PROGRAM}.fish"}
 """Shell -> name of the file."""
 
 # A line of text that begins with a dot would be a request of roff.
-_NO_REQUEST = re.compile(r"^\.(?!(?:TH|SH|SS|TP|PP|RS|RE|B|nf|fi)\b)", re.MULTILINE)
+_NO_REQUEST = re.compile(r"^\.(?!(?:TH|SH|SS|TP|PP|RS|RE|B|BR|I|P|nf|fi)\b)", re.MULTILINE)
+
+_MORE = r""".SH FILES
+.TP
+.I /etc/nri\-numamem/config.yaml
+The configuration of the service. A launched plugin has its own below /etc/nri/conf.d.
+.TP
+.I /var/lib/nri\-numamem/
+The state directory: the allocation state, the lock, the history of decisions, plugin.json.
+.TP
+.I /opt/nri/plugins/
+Where the runtime finds the plugins that it launches.
+.TP
+.I /usr/share/doc/nri\-numamem/
+The documentation, alert rules for Prometheus and a dashboard for Grafana, where a package installed
+the program.
+.SH EXIT STATUS
+.TP
+.B 0
+The command did what it should, and found no problem.
+.TP
+.B 1
+It found a problem, such as a plugin that does not run, or could not do everything.
+.TP
+.B 2
+The command line, a configuration or a permission is wrong; of
+.BR doctor ,
+a check failed.
+.P
+The help of each command has its own values.
+.SH SEE ALSO
+.BR containerd (8),
+.BR crio (8),
+.BR journalctl (1),
+.BR migratepages (8),
+.BR numactl (8),
+.BR numastat (8),
+.BR cpuset (7),
+.BR numa (7)
+"""
 
 
 class _Parser(Parser):
@@ -46,7 +85,7 @@ def man_page() -> str:
     page.description = "place the memory of containers on NUMA nodes"
     text = as_shown(str(page)).replace("\nPOSITIONAL ARGUMENTS\n", "\nCOMMANDS\n")
     text = _NO_REQUEST.sub(r"\&.", text)
-    return f"{text}\n.SH EXAMPLES\n.nf\n{_examples()}.fi\n"
+    return f"{text}\n.SH EXAMPLES\n.nf\n{_examples()}.fi\n{_MORE}"
 
 
 def completion(shell: str) -> str:

@@ -57,7 +57,8 @@ REMEDIES = {
     FailureKind.CREDENTIALS: "see `cause`; it is read again at each attempt",
     FailureKind.UNREACHABLE: "check that the API server runs, and that its address is correct",
     FailureKind.UNAUTHORIZED: "the token or certificate is not valid, or has expired; renew it",
-    FailureKind.FORBIDDEN: "grant this user the permissions in docs/scheduler.md",
+    FailureKind.FORBIDDEN: "grant this user patch, create and delete of "
+    "noderesourcetopologies, and get of nodes",
     FailureKind.NO_CRD: "install the CustomResourceDefinition of NodeResourceTopology; it comes "
     "with the scheduler plugins",
     FailureKind.NO_NODE: "name the Node object with --node-name, or wait until the kubelet has "

@@ -124,3 +124,18 @@ def build(
         text=True,
         check=False,
     )
+
+
+def test_the_documentation_the_alert_rules_and_the_dashboard(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    root = tmp_path / "root"
+    payload.fill(root, program, "usr/share/zsh/site-functions", 0)
+    documents = root / payload.DOCUMENTS
+    pages = (ROOT / "docs").rglob("*.md")
+    names = {str(page.relative_to(ROOT / "docs")) for page in pages}
+    names |= {"changelog.gz", "nri-numamem.rules.yml", "nri-numamem.json"}
+    assert {str(p.relative_to(documents)) for p in documents.rglob("*") if p.is_file()} == names
+    unit = (root / "usr/lib/systemd/system/nri-numamem.service").read_text()
+    assert "Documentation=man:nri-numamem(8) " in unit
+    assert (root / "usr/share/man/man8/nri-numamem.8.gz").exists()

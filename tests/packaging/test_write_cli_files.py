@@ -8,10 +8,13 @@ from types import ModuleType
 import pytest
 
 from nri_numamem.cli.main import COMMANDS, main
+from nri_numamem.config.load import DEFAULT_CONFIG
+from nri_numamem.config.settings import Settings
 from tests.load_module import load_module
 
 ROOT = Path(__file__).resolve().parents[2]
-ROFF = re.compile(r"\.(?:TH|SH|SS|TP|PP|RS|RE|B|nf|fi)\b")
+STATE_DIRECTORY = Path(Settings().state_file_or_default).parent
+ROFF = re.compile(r"\.(?:TH|SH|SS|TP|PP|RS|RE|B|BR|I|P|nf|fi)\b")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,19 @@ def test_the_man_page_has_requests_of_roff_only_on_purpose(program: ModuleType) 
     assert [line for line in lines if line[:1] == "." and not ROFF.match(line)] == []
     assert any(line.startswith("\\&.") for line in lines), "no such line: the rule is untested"
     assert "\N{NON-BREAKING HYPHEN}" not in "".join(lines)
+
+
+def test_the_sections_of_the_man_page(program: ModuleType) -> None:
+    text = program.man_page()
+    sections = re.findall(r"^\.SH (.+)$", text, re.MULTILINE)
+    assert sections[-4:] == ["EXAMPLES", "FILES", "EXIT STATUS", "SEE ALSO"]
+    files = text.partition(".SH FILES")[2].partition(".SH")[0].replace("\\-", "-")
+    for known in (
+        DEFAULT_CONFIG,
+        STATE_DIRECTORY,
+        "/opt/nri/plugins",
+    ):
+        assert str(known) in files
 
 
 def test_the_man_page_is_reproducible(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

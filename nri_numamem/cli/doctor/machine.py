@@ -137,7 +137,12 @@ def check_configuration(
             continue
         findings.append(Finding("configuration", Verdict.OK, f"{name} is valid for this machine"))
         findings += [
-            Finding("configuration", Verdict.WARN, f"{name}: {note}", "see docs/configuration.md")
+            Finding(
+                "configuration",
+                Verdict.WARN,
+                f"{name}: {note}",
+                "see nri-numamem config check",
+            )
             for note in settings.notes
         ]
         findings += unusable
@@ -186,7 +191,7 @@ def _remedy(use: OutsideUse) -> str:
 
 
 _POLICIES = "memory_policies"
-_POLICIES_REMEDY = "use runc 1.4 or crun 1.24, or newer; see docs/memory-policies.md"
+_POLICIES_REMEDY = "use runc 1.4 or crun 1.24, or newer"
 
 
 def check_memory_policies(

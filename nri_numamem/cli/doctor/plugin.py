@@ -42,7 +42,8 @@ def check_instance(
         yield Finding("instance", Verdict.UNKNOWN, f"{lock}: {error.strerror}", "run as root")
         return
     if holder is None:
-        remedy = "start it (see docs/install.md); its log says why it ended"
+        remedy = "start the service, or the runtime that launches it, or run nri-numamem install; "
+        remedy += "its log says why it ended: journalctl -t nri-numamem"
         text = f"no instance holds {lock}: the plugin does not run"
         yield Finding("instance", Verdict.FAIL, text, remedy)
     else:

@@ -49,7 +49,7 @@ def check_runtimes(host: Host) -> Iterator[Finding]:
 
 def _check_socket(host: Host, runtime: Runtime) -> Finding:
     if runtime.enabled is False:
-        remedy = "enable it there (see docs/install.md), and restart the runtime"
+        remedy = "nri-numamem install --enable-nri, or enable it there and restart the runtime"
         return Finding("nri", Verdict.FAIL, f"{runtime.file} disables NRI", remedy)
     listening = is_listening(host, runtime)
     if listening is None:
@@ -92,7 +92,7 @@ def _check_copies(host: Host, directory: str, names: Iterable[str]) -> Iterator[
     starts = [*launched, *(["the service nri-numamem"] if is_enabled(host) else [])]
     if not starts:
         text = f"no link in {directory}, and the service nri-numamem is not enabled"
-        yield Finding("instances", Verdict.WARN, text, "start it one way; see docs/install.md")
+        yield Finding("instances", Verdict.WARN, text, "start it one way: nri-numamem install")
     elif len(starts) > 1:
         text = f"the plugin is started in {len(starts)} ways: {', '.join(starts)}"
         remedy = "keep one: remove the link, or systemctl disable --now nri-numamem"
@@ -143,5 +143,5 @@ def check_kubelet(host: Host, settings: Settings | None) -> Iterator[Finding]:
     if document.get("cpuManagerPolicy") == "static" and policy in _STRICT_POLICIES:
         line = line_of(root, ("cpuManagerPolicy",))
         text = f"{_KUBELET}:{line}: cpuManagerPolicy is static, and the plugin's policy is {policy}"
-        remedy = "CPUs are chosen first, so more pods are refused; see docs/limits.md"
+        remedy = "CPUs are chosen first, so more pods are refused; best-effort refuses fewer"
         yield Finding("kubelet_cpu_manager", Verdict.WARN, text, remedy)

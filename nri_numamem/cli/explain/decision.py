@@ -46,7 +46,7 @@ _CAUSES: Mapping[type[Record], str] = {
     "Manager, another plugin or an operator",
 }
 _AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"
-_BURSTABLE = "see docs/burstable-pods.md; a new container is pinned if it can be"
+_BURSTABLE = "restart the pod when the cause is gone: a new container is pinned if it can be"
 _ADVICE: Mapping[type[Record], str] = {
     MemoryPolicyRejected: "correct the annotation or the setting memoryPolicy",
     burstable_pods.BurstableNotPinned: _BURSTABLE,

@@ -3,7 +3,7 @@
 # ruff: noqa: E501
 UNIT = r"""[Unit]
 Description=NUMA memory placement for Guaranteed containers (NRI plugin)
-Documentation=https://github.com/containerd/nri
+Documentation=man:nri-numamem(8) https://github.com/containerd/nri
 # Order only: no runtime waits for the plugin, and none is started or stopped with it.
 After=containerd.service crio.service
 StartLimitIntervalSec=0

@@ -22,7 +22,10 @@ from nri_numamem.memorymanager.rebalance import (
 )
 from nri_numamem.numa import humanize_bytes
 
-BY_HAND = "the plugin moves nothing; to restart pods in the right order see docs/rebalancing.md"
+BY_HAND = (
+    "the plugin moves nothing: kubectl cordon the node, delete these pods, wait until the refused "
+    "container runs, kubectl uncordon"
+)
 
 ANNOTATION = "movable.numamem.io"
 

@@ -114,7 +114,7 @@ def _text_of(facts: Facts, reason: Reason | None) -> str:
     if facts.state is None:
         return "the plugin has no state"
     if reason is not None:
-        return _REASONS.get(reason.event, f"see {reason.event} in docs/events.md")
+        return _REASONS.get(reason.event, f"{reason.event}; nri-numamem explain shows more")
     now = ", or just now" if facts.holder is not None else ""
     return f"it began while the plugin was away{now}"
 
@@ -179,7 +179,7 @@ def _of_cgroup(facts: Facts, row: ContainerRow, cgroup: Cgroup | None) -> Iterat
     if not cgroup.mems:
         text = (
             f"placed on {format_nodes(row.nodes)}, but its cgroup has no cpuset.mems, so its "
-            "memory can be anywhere; see cpuset_mems_missing in docs/events.md"
+            "memory can be anywhere; nri-numamem explain shows why, a restart pins it"
         )
         yield Difference(Kind.CPUSET_MEMS_UNSET, text, row.container_id)
     elif cgroup.mems != row.nodes:

@@ -69,7 +69,7 @@ class PluginExited(Record):
     "capabilities_kept",
     Level.WARNING,
     remedy="a security profile or the unit's SystemCallFilter refused the call in `error`; for "
-    "networkHints the unit needs the drop-in file of docs/network-hints.md",
+    "networkHints the unit needs a drop-in file, which nri-numamem doctor describes",
 )
 class CapabilitiesKept(Record):
     """The plugin could not drop the capabilities that it does not need."""

@@ -266,7 +266,7 @@ def test_the_screen(
 
 BIND = PolicyMode.BIND
 CHECK = "memory_policies"
-REMEDY = "use runc 1.4 or crun 1.24, or newer; see docs/memory-policies.md"
+REMEDY = "use runc 1.4 or crun 1.24, or newer"
 
 
 def policy_findings(

@@ -110,8 +110,14 @@ def test_what_nri_does_not_show_is_not_guessed() -> None:
         (entry("not_managed", qos_class="Guaranteed", cause="memoryManagerPolicy is None"), "set "),
         (entry("not_managed", qos_class="BestEffort", cause="its pod is BestEffort"), "give every"),
         (entry("memory_policy_rejected", cause="x"), "correct the annotation or the setting"),
-        (entry("burstable_not_pinned", cause="x"), "see docs/burstable-pods.md"),
-        (entry("burstable_unpinned", cause="x"), "see docs/burstable-pods.md"),
+        (
+            entry("burstable_not_pinned", cause="x"),
+            "restart the pod when the cause is gone",
+        ),
+        (
+            entry("burstable_unpinned", cause="x"),
+            "restart the pod when the cause is gone",
+        ),
         (
             entry("resize_rejected", remedies=[{"kind": "make_room", "text": "make room"}]),
             "make room",

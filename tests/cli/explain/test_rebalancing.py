@@ -39,8 +39,9 @@ def test_the_screen(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shown = " ".join(capsys.readouterr().out.split())
     assert (
         "plan would fit on nodes 0-1 if shop/redis-x moved from node 1 to node 3 (3Gi resident of "
-        "8Gi); without consent (movable.numamem.io): shop/redis-x the plugin moves nothing; to "
-        "restart pods in the right order see docs/rebalancing.md"
+        "8Gi); without consent (movable.numamem.io): shop/redis-x the plugin moves nothing: "
+        "kubectl cordon the node, delete these pods, wait until the refused container runs, "
+        "kubectl uncordon"
     ) in shown
 
 

@@ -254,7 +254,7 @@ def test_containers_of_burstable_pods(capsys: pytest.CaptureFixture[str]) -> Non
         text = shown(capsys, *pinned, entry(3, event, cause="no room", nodes="0-3"))
         assert "p, container c: runs unpinned" in text
         assert "because   no room\n" in text
-        assert "remedy    see docs/burstable-pods.md" in text
+        assert "remedy    restart the pod when the cause is gone" in text
 
 
 def test_a_placement_shows_its_strategy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,7 +150,7 @@ def test_failures(
     assert main(["export", "--delete", "--node-name", "worker-1", *to_api]) == 1
     line = capsys.readouterr().err
     assert line.startswith('nri-numamem: cannot delete noderesourcetopology worker-1: User "x" can')
-    assert line.endswith("grant this user the permissions in docs/scheduler.md\n")
+    assert line.endswith("of noderesourcetopologies, and get of nodes\n")
     api.stop()
     assert main(["export", "--delete-all", *to_api]) == 1
     line = capsys.readouterr().err

@@ -163,8 +163,8 @@ def test_a_pod_that_fits_after_a_move(
         "  plan      would fit on nodes 0-1 if shop/small-x moved from node 1 to node 3",
         "            (0 resident of 5Gi); without consent (movable.numamem.io):",
         "            shop/small-x",
-        "            the plugin moves nothing; to restart pods in the right order see",
-        "            docs/rebalancing.md",
+        "            the plugin moves nothing: kubectl cordon the node, delete these",
+        "            pods, wait until the refused container runs, kubectl uncordon",
         "  CPUs and devices are not considered.",
     ]
     screen = shown(host, capsys, pod("big", "1000Gi"), options="--summary")

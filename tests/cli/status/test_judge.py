@@ -153,7 +153,7 @@ def test_an_event_of_a_later_version(running_host: LiveHost) -> None:
     state = facts.state.with_reasons(Reasons({}, {reason.container_id: reason}))
     cgroups = collect(running_host.parsed()).cgroups
     (difference,) = judge(replace(facts, state=state, cgroups=cgroups)).differences
-    assert difference.text == "runs unpinned: see synchronized in docs/events.md"
+    assert difference.text == "runs unpinned: synchronized; nri-numamem explain shows more"
 
 
 def test_hugepages_used_outside_of_pods(running_host: LiveHost) -> None:

@@ -42,7 +42,7 @@ class NetworkHintsDisabled(Record):
 @event(
     "network_namespaces_closed",
     Level.WARNING,
-    remedy="see `cause`; docs/network-hints.md has the drop-in file of the systemd unit. A helper "
+    remedy="see `cause`; nri-numamem doctor has the drop-in file of the systemd unit. A helper "
     "starts only with the plugin",
     kept=True,
 )
