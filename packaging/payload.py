@@ -78,8 +78,8 @@ def fill(root: Path, program: Path, zsh_completions: str, made_s: int) -> None:
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     write_compressed(path_of(root, f"{DOCUMENTS}/changelog.gz"), changes)
     for document in sorted((ROOT / "docs").rglob("*.md")):
-        place = document.relative_to(ROOT / "docs")
-        shutil.copyfile(document, path_of(root, f"{DOCUMENTS}/{place}"))
+        inner = document.relative_to(ROOT / "docs")
+        shutil.copyfile(document, path_of(root, f"{DOCUMENTS}/{inner}"))
     for source in MONITORING:
         shutil.copyfile(ROOT / source, path_of(root, f"{DOCUMENTS}/{Path(source).name}"))
     with tempfile.TemporaryDirectory() as folder:

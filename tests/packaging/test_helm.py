@@ -546,3 +546,44 @@ class TestExport:
         exporter = self.container(**{"export.resources": resources})
         assert exporter["resources"] == {"requests": {"cpu": "1m", "memory": "1Mi"}}
         assert "export" in refusal_of(export={"enable": True})
+
+
+@manifests.needs_tools
+def test_a_policy_that_does_not_exist() -> None:
+    text = refusal_of(config__topologyManagerPolicy="restrictd")
+    assert "'/config/topologyManagerPolicy': value must be one of 'best-effort', 'none'," in text
+
+
+@manifests.needs_tools
+def test_another_name() -> None:
+    found = validated(render_chart({"nameOverride": "numamem", "export.enabled": True}))
+    assert {name.partition("-export")[0] for _, name in found} == {"numamem"}
+    labels = found["DaemonSet", "numamem"]["spec"]["selector"]["matchLabels"]
+    assert labels["app.kubernetes.io/instance"] == NAME
+    (volume,) = (
+        v for v in pod_of({"nameOverride": "numamem"}, "numamem")["volumes"] if "configMap" in v
+    )
+    assert volume["configMap"]["name"] == "numamem"
+    assert "nameOverride" in refusal_of(nameOverride="Not a name")
+
+
+@manifests.needs_tools
+def test_annotations_of_all_pods() -> None:
+    values = {"podAnnotations": {"a.example/b": "true"}, "export.enabled": True}
+    found = validated(render_chart(values))
+    for name in (NAME, f"{NAME}-export"):
+        metadata = found["DaemonSet", name]["spec"]["template"]["metadata"]
+        assert metadata["annotations"]["a.example/b"] == "true"
+
+
+@manifests.needs_tools
+def test_without_metrics() -> None:
+    container = container_of({"metrics.enabled": False})
+    assert "ports" not in container
+    assert not [word for word in container["args"] if word.startswith("--metrics-address")]
+    command = container["readinessProbe"]["exec"]["command"]
+    assert new_parser().parse_args(command[1:]).command == "status"
+    text = refusal_of(
+        metrics__enabled=False, metrics__podMonitor={"enabled": True, "interval": "1s"}
+    )
+    assert "metrics.podMonitor.enabled needs metrics.enabled" in text

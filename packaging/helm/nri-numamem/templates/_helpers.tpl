@@ -1,3 +1,8 @@
+{{/* The name of the objects; those of the exporter have a suffix. */}}
+{{- define "nri-numamem.name" -}}
+{{ .Values.nameOverride | default .Release.Name }}
+{{- end }}
+
 {{- define "nri-numamem.selectorLabels" -}}
 app.kubernetes.io/name: nri-numamem
 app.kubernetes.io/instance: {{ .Release.Name }}
