@@ -222,6 +222,7 @@ def test_the_keys_of_version_1(tmp_path: Path) -> None:
             "later",
             "siblings",
             "usedOutsideOfPods",
+            "reserved",
             "remedy",
             "remedies",
             "commands",

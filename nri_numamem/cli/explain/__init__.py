@@ -181,6 +181,7 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
         "later": [_entry(entry) for entry in story.later],
         "siblings": [_entry(entry) for entry in story.siblings],
         "usedOutsideOfPods": [use_document(use) for use in now.outside.uses],
+        "reserved": list(now.reserved),
         "remedy": ", or ".join(advice.texts) or None,
         "remedies": [dict(each) for each in advice.remedies],
         "commands": list(advice.commands),

@@ -5,7 +5,7 @@ code that places before it is named as the remedy.
 """
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import Request, mask_unavailable_hugepages
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.remedy import Kind, Remedy
-from nri_numamem.numa import MEMORY, CpuSet, NodeSet
+from nri_numamem.numa import MEMORY, CpuSet, NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import hugepages_page_size
 from nri_numamem.observe.history.records import Recorded
 
@@ -110,6 +110,8 @@ class Present:
     plan: Rebalancing | None = None
     """How pods could make room; None where the end of a use outside of pods is enough."""
     remedies: tuple[Remedy, ...] | None = None
+    reserved: tuple[str, ...] = ()
+    """For each NUMA node on which memory of `reservedMemory` is what the request lacks, a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +189,22 @@ def _plans(
             others = state.accounting.assignments.keys() - {names.pod_uid}
             plan = plan_on(context, state, resident, others, placing(context, state, event))
             remedies = remedies_on(context, state, event, others, known)
-            present = Present(present.outside, plan, remedies)
+            reserved = _reserved(context, state, request_of(entry).get(MEMORY, 0))
+            present = Present(present.outside, plan, remedies, tuple(reserved))
         found[names.key] = present
     return Plans(found, named, excluded=context.classification.excluded)
+
+
+def _reserved(context: Context, state: EngineState, wanted_bytes: int) -> Iterator[str]:
+    """Yield where the memory would fit without `reservedMemory`."""
+    if not context.policy.reserved_memory:
+        return
+    for node_id, node in state.accounting.machine_state.items():
+        table = node.table(MEMORY)
+        if table.free < wanted_bytes <= table.free + table.system_reserved:
+            size = humanize_bytes(table.system_reserved)
+            of = f"{size} of {humanize_bytes(table.total)} are reserved (reservedMemory)"
+            yield f"node {node_id}: {of}; without that it would fit there"
 
 
 def _sandbox(names: Names, entry: Recorded, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:

@@ -159,6 +159,8 @@ def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
         screen.labelled("left out", left_out_text(plans.excluded))
     for index, use in enumerate(plans.of(story.names).outside.uses):
         screen.labelled("" if index else "outside", escape(use.text))
+    for index, text in enumerate(plans.of(story.names).reserved):
+        screen.labelled("" if index else "reserved", text)
     if plan is not None:
         screen.labelled("plan", escape(sentence(plan, plans.pods)))
         if plan.moves:

@@ -51,7 +51,8 @@ def _show_plugin(screen: Screen, report: Report) -> None:
     if not facts.state_file:
         screen.labelled("plugin", "unknown: stateFile is empty, so there is no lock", "yellow")
     elif facts.holder is None:
-        text = f"does not run{_end(facts)}: containers that start now get no NUMA nodes"
+        text = f"does not run{_end(facts)}: containers that start now get no NUMA nodes; "
+        text += "nri-numamem doctor says what to do"
         screen.labelled("plugin", text, "bold red")
     else:
         screen.labelled("plugin", f"runs: {escape(_holder(facts.holder, facts.now_s))}", "green")
