@@ -96,12 +96,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(parser, text, ("config", "flag"))
     parser.epilog = (
         "Exit status: 0 if the configuration is what the kubelet demands, or nothing is "
-        "configured; 1 if it differs; 2 if a file cannot be used."
+        "configured, or with --output config or flag; 1 if it differs; 2 if a file cannot be used."
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print demand, configuration and proposal; return 1 if the first two differ."""
+    """Print demand, configuration and proposal; return 1 if the first two differ.
+
+    The proposal alone is no comparison: then the status is 0.
+    """
     comparison = _compare(args, machine_of(args.machine))
     if args.output == "flag":
         print(_flag(comparison.proposal))
@@ -112,7 +115,8 @@ def main(args: argparse.Namespace) -> int:
         print_document(comparison_document(comparison), args.output)
     else:
         _show(comparison)
-    return 1 if comparison.configured and comparison.differences else 0
+    is_proposal = args.output in ("config", "flag")
+    return int(not is_proposal and bool(comparison.configured and comparison.differences))
 
 
 def _compare(args: argparse.Namespace, machine: Machine) -> Comparison:

@@ -3,6 +3,7 @@
 Nothing connects to the NRI socket: a connection that does not register makes the runtime wait.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -22,8 +23,10 @@ from nri_numamem.config.documents import line_of, parse
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.policy import STATIC
+from nri_numamem.host.containers import process_start
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)", re.ASCII)
+_BOOT = re.compile(r"^btime (\d+)$", re.ASCII | re.MULTILINE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 # NRI's defaults; on a busy host a reply may take longer than less.
 _LEAST_S = {"plugin_registration_timeout": 5.0, "plugin_request_timeout": 2.0}
@@ -44,7 +47,7 @@ def check_runtimes(host: Host) -> Iterator[Finding]:
             text = f"{runtime.name} hides the hugepage limits of containers, so the plugin uses "
             text += "the pod's sum; disable_hugetlb_controller = false shows each container's"
             yield Finding("hugepage_limits", Verdict.OK, text)
-        yield from _check_plugin_directory(host, runtime.plugin_path)
+        yield from _check_plugin_directory(host, runtime)
 
 
 def _check_socket(host: Host, runtime: Runtime) -> Finding:
@@ -73,21 +76,23 @@ def _check_timeouts(runtime: Runtime) -> Iterator[Finding]:
 
 
 @reads_files("plugin_directory")
-def _check_plugin_directory(host: Host, directory: str) -> Iterator[Finding]:
+def _check_plugin_directory(host: Host, runtime: Runtime) -> Iterator[Finding]:
     """Check the names of launched plugins: one bad name keeps the runtime from starting."""
+    directory = runtime.plugin_path
     names = executables(host, directory)
     bad = [name for name in names if not is_plugin_name(name)]
     for name in bad:
         text = f"{directory}/{name} is executable and its name does not begin with two digits and -"
         remedy = "the runtime does not start with it: rename or move it before the next restart"
         yield Finding("plugin_directory", Verdict.FAIL, text, remedy)
-    yield from _check_copies(host, directory, names)
+    yield from _check_copies(host, runtime, names)
     if not bad:
         listed = ", ".join(names) or "no plugin"
         yield Finding("plugin_directory", Verdict.OK, f"{directory}: {listed}")
 
 
-def _check_copies(host: Host, directory: str, names: Iterable[str]) -> Iterator[Finding]:
+def _check_copies(host: Host, runtime: Runtime, names: Iterable[str]) -> Iterator[Finding]:
+    directory = runtime.plugin_path
     launched = [f"{directory}/{name}" for name in names if "numamem" in name]
     starts = [*launched, *(["the service nri-numamem"] if is_enabled(host) else [])]
     if not starts:
@@ -101,8 +106,35 @@ def _check_copies(host: Host, directory: str, names: Iterable[str]) -> Iterator[
         text = f"{launched[0]} is a link to a file that does not exist"
         remedy = "install the program again, or remove the link"
         yield Finding("instances", Verdict.FAIL, text, remedy)
+    elif launched and _is_newer(host, launched[0], runtime.service):
+        text = (
+            f"{launched[0]} is newer than the process of {runtime.service}, which starts plugins "
+        )
+        text += "only when it starts itself"
+        yield Finding("instances", Verdict.WARN, text, f"systemctl restart {runtime.service}")
     else:
         yield Finding("instances", Verdict.OK, f"started as {starts[0]}")
+
+
+def _is_newer(host: Host, name: str, program: str) -> bool:
+    """Return whether a link or file was made after every process of a program started."""
+    made_s = host.entry(name).lstat().st_mtime
+    starts_s = _starts_s(host, program)
+    return bool(starts_s) and made_s > max(starts_s)
+
+
+def _starts_s(host: Host, program: str) -> list[float]:
+    """Return the Unix times at which the processes of a program started; empty if unknown.
+
+    Source: proc_stat(5), btime, which has full seconds.
+    """
+    boot = _BOOT.search(host.read("/proc/stat") or "")
+    if boot is None:
+        return []
+    proc, ticks = host.path("/proc"), os.sysconf("SC_CLK_TCK")
+    pids = [int(name) for name in host.names("/proc") if name.isascii() and name.isdecimal()]
+    named = [pid for pid in pids if (host.read(f"/proc/{pid}/comm") or "").strip() == program]
+    return [int(boot[1]) + 1 + process_start(proc, pid) / ticks for pid in named]
 
 
 def _exists(host: Host, name: str) -> bool:
@@ -134,7 +166,10 @@ def check_kubelet(host: Host, settings: Settings | None) -> Iterator[Finding]:
     if manager == STATIC and (settings is None or settings.memory_manager_policy == STATIC):
         line = line_of(root, ("memoryManagerPolicy",))
         text = f"{_KUBELET}:{line}: memoryManagerPolicy is Static, as the plugin's is"
-        remedy = "set None, drain the node, delete the kubelet's memory_manager_state, restart it"
+        remedy = (
+            "kubectl cordon the node, set None, delete the kubelet's memory_manager_state, restart "
+        )
+        remedy += "the kubelet, uncordon; running containers keep their nodes"
         yield Finding("kubelet_memory_manager", Verdict.FAIL, text, remedy)
     else:
         text = f"{_KUBELET}: memoryManagerPolicy is {manager}"

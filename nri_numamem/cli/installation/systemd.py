@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.unit_text import UNIT as SOURCE
+from nri_numamem.observe.log.journal import SYSLOG_IDENTIFIER
 
 UNIT = "nri-numamem.service"
 PATH = f"/etc/systemd/system/{UNIT}"
@@ -31,6 +32,7 @@ EXPORTER_OVERRIDES = f"/etc/systemd/system/{EXPORTER}.d"
 BOOTED = Path("/run/systemd/system")
 # The service is ready when it is registered; a busy runtime may take long.
 _TIMEOUT_S = 300.0
+_STARTS = ("start", "restart")
 _HEAD = "# Written by nri-numamem install; change it with: systemctl edit nri-numamem\n# Checksum: "
 _START = re.compile(r"^ExecStart=\S+ run$", re.MULTILINE)
 
@@ -79,7 +81,10 @@ def is_active(host: Host, name: str = UNIT) -> bool:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run systemctl; raise OSError with the first line that it prints."""
+    """Run systemctl; raise OSError with the first line that it prints.
+
+    Of a service that does not start, the last line of its own is the text.
+    """
     command = ["systemctl", *arguments]
     try:
         done = subprocess.run(  # noqa: S603 - fixed words
@@ -89,4 +94,17 @@ def run(arguments: Sequence[str]) -> None:
         raise OSError(errno.ETIMEDOUT, f"no answer within {_TIMEOUT_S:.0f} s") from error
     if done.returncode:
         problem = (done.stderr or done.stdout).strip().partition("\n")[0]
-        raise OSError(errno.EIO, problem or f"exit status {done.returncode}")
+        reason = _last_words(arguments[1]) if arguments[0] in _STARTS else ""
+        raise OSError(errno.EIO, reason or problem or f"exit status {done.returncode}")
+
+
+def _last_words(unit: str) -> str:
+    """Return the last line that a service wrote itself, such as an error of its configuration."""
+    command = ["journalctl", "-u", unit, "-t", SYSLOG_IDENTIFIER, "-n", "1", "-o", "cat", "--quiet"]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            [*command, "--no-pager"], capture_output=True, text=True, check=False, timeout=10.0
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip().rpartition("\n")[2] if not done.returncode else ""

@@ -1,5 +1,8 @@
 """NRI, its time limits, the plugin directory, ways of starting: one fault each."""
 
+import os
+import time
+
 import pytest
 
 from nri_numamem.cli.doctor.findings import Verdict
@@ -61,6 +64,30 @@ def enable_the_service_too(files: HostFiles) -> None:
     files.link(SERVICE, "/etc/systemd/system/nri-numamem.service")
 
 
+def start_the_runtime(files: HostFiles, start_s: int) -> None:
+    """Let containerd run since a Unix time, on a host that booted 1000 s before."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    fields = " ".join(["S", *("0" for _ in range(18)), str(1000 * ticks)])
+    files.write("proc/stat", f"cpu 1 2\nbtime {start_s - 1000}\n")
+    files.write("proc/17/stat", f"17 (containerd) {fields}\n")
+    files.write("proc/17/comm", "containerd\n")
+    files.write("proc/18/comm", "runc\n")
+
+
+def make_the_link_later(files: HostFiles) -> None:
+    start_the_runtime(files, int(time.time()) - 100)
+
+
+def test_a_link_that_the_runtime_started_with(good_host: HostFiles) -> None:
+    start_the_runtime(good_host, int(time.time()) + 100)
+    assert good_host.findings()["instances"].verdict is Verdict.OK
+
+
+def test_the_remedy_of_a_newer_link(good_host: HostFiles) -> None:
+    make_the_link_later(good_host)
+    assert good_host.findings()["instances"].remedy == "systemctl restart containerd"
+
+
 @pytest.mark.parametrize(
     ("change", "check", "verdict", "text"),
     [
@@ -73,6 +100,7 @@ def enable_the_service_too(files: HostFiles) -> None:
         (add_a_bad_plugin, "plugin_directory", Verdict.FAIL, "plugins/backup.sh is executable"),
         (remove_the_program, "instances", Verdict.FAIL, "a link to a file that does not exist"),
         (remove_the_link, "instances", Verdict.WARN, "the service nri-numamem is not enabled"),
+        (make_the_link_later, "instances", Verdict.WARN, "is newer than the process of containerd"),
         (enable_the_service_too, "instances", Verdict.FAIL, "started in 2 ways: /opt/nri/plugins"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

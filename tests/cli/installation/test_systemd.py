@@ -35,6 +35,24 @@ def test_arguments_and_errors(calls: Path) -> None:
         systemd.run(("quiet",))
 
 
+def test_the_reason_of_a_service_that_does_not_start(calls: Path) -> None:
+    journalctl = calls.with_name("journalctl")
+    line = "nri-numamem: config.yaml:1: unknown key x"
+    journalctl.write_text(f'#!/bin/sh\necho "$@" >>{calls}\necho "{line}"\n')
+    journalctl.chmod(journalctl.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(OSError, match=rf"{line}$"):
+        systemd.run(("restart", "bad.service"))
+    assert "-u bad.service -t nri-numamem -n 1 -o cat" in calls.read_text()
+    with pytest.raises(OSError, match=r"first line$"):
+        systemd.run(("stop", "bad.service"))
+    journalctl.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(OSError, match=r"first line$"):
+        systemd.run(("start", "bad.service"))
+    journalctl.write_text("#!/none\n")
+    with pytest.raises(OSError, match=r"first line$"):
+        systemd.run(("start", "bad.service"))
+
+
 def test_a_systemctl_that_hangs(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systemd, "_TIMEOUT_S", 0.0)
     with pytest.raises(TimeoutError, match="no answer within 0 s"):
