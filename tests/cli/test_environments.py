@@ -204,3 +204,29 @@ def test_a_described_machine_needs_no_root(
     expected = (SCREENS / f"{name}-80.txt").read_text()
     words = CASES[name].split()
     assert as_nobody(words) == f"{expected}status {int(name == 'reserve')}\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_ascii"),
+    [
+        ({"LANG": "C"}, True),  # Python sets LC_CTYPE to C.UTF-8 then
+        ({"LANG": "POSIX"}, True),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, False),
+        ({"LANG": "C.UTF-8"}, False),
+        ({}, False),
+    ],
+)
+def test_the_locale_of_a_process(variables: dict[str, str], is_ascii: bool) -> None:
+    command = [sys.executable, "-m", "nri_numamem", "inspect", *CASES["inspect"].split()[1:]]
+    places = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    done = subprocess.run(command, env={**places, **variables}, capture_output=True, check=True)
+    assert done.stdout.isascii() is is_ascii
+
+
+def test_an_environment_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nri_numamem.cli.render.screen._ENVIRONMENT", Path("none"))
+    monkeypatch.setenv("LANG", "C")
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
+    assert not screen("inspect", 80, monkeypatch, capsys).isascii()

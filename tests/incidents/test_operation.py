@@ -38,7 +38,8 @@ def test_the_memory_manager_of_the_kubelet_is_on_too(incident: Incident) -> None
     incident.start()
     incident.pod("db", 2, cpuset_mems="1")
     text = incident.shown("doctor")
-    assert "config.yaml:1: memoryManagerPolicy is Static, as the plugin's is set None" in text
+    assert "config.yaml:1: memoryManagerPolicy is Static, as the plugin's is kubectl cordon" in text
+    assert "set None, delete the kubelet's memory_manager_state, restart the kubelet" in text
     text = incident.eventually("container main: placed", "explain", "db")
     assert "because its cpuset.mems was set before, by the kubelet's Memory Manager or" in text
     assert _SET_BY_OTHERS in text

@@ -6,6 +6,7 @@ colours unless the output is a terminal.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -27,6 +28,11 @@ _MAX_WIDTH = 120
 _INDENT = 2
 _LABEL_WIDTH = 8
 
+# What Python sets LC_CTYPE to at its start if LANG is C. Source: PEP 538.
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+# The environment at the start of the process.
+_ENVIRONMENT = Path("/proc/self/environ")
+
 
 class _Console(Console):
     @property
@@ -41,8 +47,19 @@ class _Console(Console):
 
 def _is_c_locale() -> bool:
     """Return whether the environment names the C locale; an empty one names none."""
-    names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return next(filter(None, names), "") in ("C", "POSIX")
+    names = ["LC_ALL", "LC_CTYPE", "LANG"]
+    if os.environ.get("LC_CTYPE") in _COERCED and not _is_given("LC_CTYPE"):
+        names.remove("LC_CTYPE")
+    return next(filter(None, map(os.environ.get, names)), "") in ("C", "POSIX")
+
+
+def _is_given(name: str) -> bool:
+    """Return whether the process was started with a variable of the environment."""
+    try:
+        given = _ENVIRONMENT.read_bytes().split(b"\0")
+    except OSError:
+        return True
+    return any(each.startswith(f"{name}=".encode()) for each in given)
 
 
 def new_console() -> Console:
