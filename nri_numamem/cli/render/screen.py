@@ -99,7 +99,7 @@ class Screen:
         """Print a label and a text; further lines of the text are indented as the first."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(style="dim", width=_LABEL_WIDTH)
-        grid.add_column()
+        grid.add_column(overflow="fold")
         grid.add_row(label, Text(text, style))
         self.shown(grid)
 
