@@ -93,12 +93,25 @@ def memory_amounts(
     `memory` comes first, then the page sizes that the machine has pages of, ascending.
     `pool_use` is None if the kernel's pools cannot be read; the accounting alone counts then.
     """
+    is_single = context.topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
+    return _amounts(context, state, pool_use, is_single=is_single)
+
+
+def single_node_amounts(
+    context: Context, state: EngineState, pool_use: PoolUse | None
+) -> Mapping[int, Mapping[str, Amounts]]:
+    """Return the amounts of memory_amounts(); available is what a container gets on one node."""
+    return _amounts(context, state, pool_use, is_single=True)
+
+
+def _amounts(
+    context: Context, state: EngineState, pool_use: PoolUse | None, *, is_single: bool
+) -> Mapping[int, Mapping[str, Amounts]]:
     accounting = state.accounting
     if pool_use is not None:
         accounting = mask_unavailable_hugepages(accounting, pool_use).state
     resources = present_resources(accounting)
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
-    is_single = context.topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
     return {
         node_id: {
             name: _of_memory(node, name, most[name], is_single=is_single) for name in resources

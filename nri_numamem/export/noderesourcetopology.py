@@ -98,7 +98,7 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
     memory = memory_amounts(host.context, host.state, host.pool_use)
     cpus = cpu_amounts(nodes, host.state, host.cpus)
     devices = device_amounts(host.kubelet)
-    partitions = _partitions(host.context)
+    partitions = partition_names(host.context)
     signature = None if host.pods is None else fingerprint(host.pods)
     metadata: dict[str, object] = {
         "name": host.node_name,
@@ -136,7 +136,7 @@ def _attributes(context: Context, zones: int, signature: str | None) -> list[dic
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def _partitions(context: Context) -> dict[int, str]:
+def partition_names(context: Context) -> dict[int, str]:
     """Return node id -> the name of its partition; empty without the setting."""
     layout = layout_of(context)
     if layout is None:

@@ -18,6 +18,8 @@ class HolderKind(Enum):
 
     POD = "pod"
     """The pod as a whole: its sum in pod scope, less what its containers took over."""
+    CLAIM = "claim"
+    """A resource claim. It is its own owner, with its uid."""
 
     def __str__(self) -> str:
         """Return the text for messages; no container has such a name."""

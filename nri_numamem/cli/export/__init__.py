@@ -31,6 +31,7 @@ from nri_numamem.engine.records.export import ExportStarted, ExportStopped
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
+from nri_numamem.export.resourceslice import with_classes
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox, Stop
 from nri_numamem.host.pod_logs import POD_LOGS
@@ -41,6 +42,7 @@ from nri_numamem.observe.systemd import Notifier
 EXAMPLES = (
     "nri-numamem export --dry-run",
     "nri-numamem export --dry-run --node-name worker-3 -o json | jq .zones",
+    "nri-numamem export --dry-run --resource-slice",
     "nri-numamem export --kubeconfig /etc/nri-numamem/kubeconfig",
     "nri-numamem export --delete",
     "nri-numamem export --no-write --podresources unix:///run/nri-numamem-export/podresources.sock",
@@ -91,6 +93,12 @@ def _add_actions(parser: argparse.ArgumentParser) -> None:
         help="delete the objects of all hosts that nri-numamem has written",
     )
     parser.add_argument(
+        "--resource-slice",
+        action="store_true",
+        help="with --dry-run, print a ResourceSlice and its DeviceClasses instead: what resource "
+        "claims could get; nothing writes them yet",
+    )
+    parser.add_argument(
         "--no-write",
         action="store_true",
         help="write nothing to the API server, and only serve --podresources",
@@ -139,6 +147,8 @@ def main(args: argparse.Namespace) -> int:
     """Print, delete or write the object; return the exit status."""
     if args.delete_all:
         return _delete(args, None)
+    if args.resource_slice and not args.dry_run:
+        raise UsageError("--resource-slice needs --dry-run: nothing writes a ResourceSlice yet")
     name = node_name_of(args.node_name)
     if args.delete:
         return _delete(args, name)
@@ -157,7 +167,10 @@ def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) ->
         print(f"nri-numamem: {problem.text}", file=sys.stderr)
     if collected.host is None:
         return 1
-    print_document(noderesourcetopology(collected.host), args.output)
+    if args.resource_slice:
+        print_document(with_classes(collected.host), args.output)
+    else:
+        print_document(noderesourcetopology(collected.host), args.output)
     return 0
 
 

@@ -1,0 +1,186 @@
+"""What the scheduler may give to resource claims: a ResourceSlice of resource.k8s.io/v1.
+
+One device for each NUMA node and resource, shared by all claims on it. Claims and pods without
+claims draw on the same memory. The scheduler subtracts what claims consume, so the size of a device
+is what pods without claims leave: free bytes, and those that claims hold.
+
+============================  ====================================================================
+node                          in the slice
+============================  ====================================================================
+of a group of several nodes   none: its containers may use each of its nodes
+without normal memory         none: a container cannot have it as its only node
+without room for two pages    none: the API server refuses a size below `min` plus `step`
+last resort                   behind all others
+============================  ====================================================================
+
+The scheduler takes the first device that fits. The fullest node comes first, so that large free
+nodes remain for large requests.
+
+A claim on several nodes would make a group of them, and the claims of single nodes there would be
+beside it. The scheduler does not know that rule. So a device has the attribute `empty`, and the
+classes for several nodes select by it.
+
+Sources: k8s.io/api/resource/v1; k8s.io/dynamic-resource-allocation, structured.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.engine.core.context import Context
+from nri_numamem.export.amounts import Amounts, single_node_amounts
+from nri_numamem.export.noderesourcetopology import MANAGED_BY, PARTITION, Host, partition_names
+from nri_numamem.memorymanager import NodeState, State
+from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager.state import present_resources
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+
+API_VERSION = "resource.k8s.io/v1"
+DRIVER = "numamem.io"
+"""The name of the driver, and the domain of its attributes."""
+NUMA_NODE = "resource.kubernetes.io/numaNode"
+"""The attribute that drivers of CPUs, GPUs and network interfaces publish too."""
+CAPACITY = "size"
+CLASS_PREFIX = "dra."
+SEVERAL_NODES = "-multi-numa"
+"""The end of the names of classes for requests of several nodes."""
+
+MEMORY_STEP_BYTES = 4096
+"""Requests are rounded up to it."""
+DEVICE_LIMIT = 128
+"""The API server's limit for a slice."""
+
+
+def resource_slice(host: Host) -> dict[str, object]:
+    """Return the slice of a host, memory first; its pool has no other slice."""
+    devices = list(_devices(host))[:DEVICE_LIMIT]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{host.node_name}-{DRIVER}", "labels": dict([MANAGED_BY])},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": host.node_name,
+            "pool": {"name": host.node_name, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    }
+
+
+def with_classes(host: Host) -> dict[str, object]:
+    """Return a List with the slice of a host and the classes of its resources."""
+    classes = device_classes(present_resources(host.state.accounting))
+    return {"apiVersion": "v1", "kind": "List", "items": [*classes, resource_slice(host)]}
+
+
+def device_classes(resources: Iterable[str]) -> list[dict[str, object]]:
+    """Return two classes for each resource: for requests of one node, and of several."""
+    return [
+        _class(class_name(resource) + end, _selector(resource) + condition)
+        for resource in resources
+        for end, condition in (
+            ("", ""),
+            (SEVERAL_NODES, f' && device.attributes["{DRIVER}"].empty'),
+        )
+    ]
+
+
+def class_name(resource: str) -> str:
+    """Return the name of a resource's class: `dra.memory`, `dra.hugepages-2m`."""
+    return CLASS_PREFIX + resource.lower().removesuffix("i")
+
+
+def _selector(resource: str) -> str:
+    return f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].resource == "{resource}"'
+
+
+def _class(name: str, expression: str) -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "DeviceClass",
+        "metadata": {"name": name, "labels": dict([MANAGED_BY])},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def _devices(host: Host) -> Iterable[dict[str, object]]:
+    accounting = host.state.accounting
+    amounts = single_node_amounts(host.context, host.state, host.pool_use)
+    held = bytes_of_claims(accounting)
+    nodes = _fullest_first(host.context, amounts)
+    attributes = {n: _attributes(host.context, n, accounting.machine_state[n]) for n in nodes}
+    for resource in present_resources(accounting):
+        for node_id in nodes:
+            if len(accounting.machine_state[node_id].cells) > 1:
+                continue
+            size_bytes = amounts[node_id][resource].available + held.get((node_id, resource), 0)
+            step_bytes = _step_bytes(resource)
+            if size_bytes >= 2 * step_bytes:
+                yield _device(node_id, resource, size_bytes, step_bytes, attributes[node_id])
+
+
+def bytes_of_claims(accounting: State) -> Mapping[tuple[int, str], int]:
+    """Return (node id, resource) -> the bytes that resource claims hold."""
+    held: dict[tuple[int, str], int] = {}
+    for holders in accounting.assignments.values():
+        for block in holders.get(HolderKind.CLAIM, ()):
+            for node_id, size_bytes in block.charges:
+                key = node_id, block.type
+                held[key] = held.get(key, 0) + size_bytes
+    return held
+
+
+def _fullest_first(context: Context, found: Mapping[int, Mapping[str, Amounts]]) -> list[int]:
+    last_resort = context.classification.last_resort
+    return sorted(found, key=lambda n: (n in last_resort, found[n][MEMORY].available, n))
+
+
+def _attributes(context: Context, node_id: int, node: NodeState) -> dict[str, object]:
+    found: dict[str, object] = {
+        NUMA_NODE: {"int": node_id},
+        "tier": {"string": context.classification.classes[node_id].value},
+        "empty": {"bool": node.number_of_assignments == 0},
+    }
+    socket = _sockets(context).get(node_id)
+    if socket is not None:
+        found["socket"] = {"int": socket}
+    partition = partition_names(context).get(node_id)
+    if partition is not None:
+        found[PARTITION] = {"string": partition}
+    return found
+
+
+def _sockets(context: Context) -> Mapping[int, int]:
+    """Return node id -> number of its group of nearest nodes; empty if they overlap."""
+    nodes = context.machine.nodes
+    near: dict[int, NodeSet] = {}
+    for node in nodes:
+        others = [node.distance_to(o.node_id) for o in nodes if o is not node]
+        least = min(others, default=0)
+        near[node.node_id] = NodeSet(
+            o.node_id for o in nodes if o is node or node.distance_to(o.node_id) == least
+        )
+    groups = sorted(set(near.values()), key=min)
+    if sum(map(len, groups)) > len(nodes):
+        return {}
+    return {node_id: number for number, group in enumerate(groups) for node_id in group}
+
+
+def _step_bytes(resource: str) -> int:
+    return MEMORY_STEP_BYTES if resource == MEMORY else hugepages_page_size(resource)
+
+
+def _device(
+    node_id: int, resource: str, size_bytes: int, step_bytes: int, attributes: Mapping[str, object]
+) -> dict[str, object]:
+    step = str(step_bytes)
+    return {
+        "name": f"{resource.lower()}-{node_id}",
+        "allowMultipleAllocations": True,
+        "attributes": {"resource": {"string": resource}, **attributes},
+        "capacity": {
+            CAPACITY: {
+                "value": str(size_bytes),
+                "requestPolicy": {"default": step, "validRange": {"min": step, "step": step}},
+            }
+        },
+    }
