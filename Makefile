@@ -161,6 +161,7 @@ kubelet-answers: $(VENV)/.dev
 	$(BIN)/python -m tests.kubelet_managers.answers
 	$(BIN)/python -m tests.kubelet_managers.ended_containers --record
 	$(BIN)/python -m tests.kubelet_managers.static_cpus
+	$(BIN)/python -m tests.scheduler_allocator.recording
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

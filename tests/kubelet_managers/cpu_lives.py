@@ -60,8 +60,11 @@ class CpuLife:
         is_small = memory <= self.nodes * (MEMORY_GI - RESERVED_GI) * GI
         return is_small and sum(each.cpus for each in every) <= self.nodes * CPUS
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the life in the format of the Go program; amounts are MiB."""
+    def as_json(self, policy: str = "best-effort") -> dict[str, Any]:
+        """Return the life in the format of the Go program, with a policy of the Topology Manager.
+
+        Amounts are MiB.
+        """
         pods: dict[str, Any] = {}
         steps: list[dict[str, str]] = []
         for step in self.steps:
@@ -77,7 +80,7 @@ class CpuLife:
             steps.append({"admit": request.name})
         return {
             "nodes": [_node_as_json(node) for node in self.machine.nodes],
-            "policy": "best-effort",
+            "policy": policy,
             "scope": "container",
             "closest": True,
             "cpus": {"reserved": str(reserved_cpus(self.machine))},

@@ -1,0 +1,129 @@
+"""Lives of a host whose pods have a claim for CPUs and memory: what the scheduler admits.
+
+The lives are those of tests/kubelet_managers/cpu_lives.py. The plugin's accounting is charged as
+the claims are allocated, and the slice is published after each change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from string import ascii_lowercase
+from typing import Any, Protocol
+
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
+from nri_numamem.export.noderesourcetopology import Host
+from nri_numamem.export.resourceslice import device_classes, resource_slice
+from nri_numamem.memorymanager import Reservation
+from nri_numamem.memorymanager.accounting import assign, remove_container
+from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.numa import Machine, NodeSet
+from tests.kubelet_managers.cpu_lives import GI, RESERVED_GI, CpuLife, Request, reserved_cpus
+from tests.scheduler_allocator.claims import NODE_NAME, cpu_class, cpu_slice, of_pod
+
+
+class Order(Enum):
+    """The order of the slice's devices."""
+
+    NODE_IDS = "node ids"
+    FULLEST_FIRST = "fullest first"
+
+
+class Scheduler(Protocol):
+    """What allocates claims; see ``allocator``."""
+
+    def publish(
+        self, slices: Sequence[Mapping[str, object]], classes: Sequence[Mapping[str, object]]
+    ) -> None:
+        """Replace all slices and classes."""
+
+    def allocate(self, claim: Mapping[str, object]) -> list[dict[str, Any]]:
+        """Return a result for each device of a claim; none if it does not fit."""
+
+    def free(self, uid: str) -> None:
+        """Free a claim."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the scheduler put a pod that it admitted."""
+
+    memory_node: int
+    cpu_node: int
+
+
+Outcomes = dict[str, Outcome | None]
+"""Pod -> outcome, None for a pod that does not fit; without pods for which the host has no room."""
+
+
+def play(life: CpuLife, number: int, order: Order, scheduler: Scheduler) -> Outcomes:
+    """Play a life on a host of its own."""
+    host = _Host(life.machine, f"{NODE_NAME}-{number}", order, scheduler)
+    running: dict[str, Request] = {}
+    found: Outcomes = {}
+    for step in life.steps:
+        if running.pop(step.ends, None) is not None:
+            host.end(step.ends)
+        if not life.has_room([*running.values(), step.starts]):
+            continue
+        outcome = found[step.starts.name] = host.start(step.starts)
+        if outcome is not None:
+            running[step.starts.name] = step.starts
+    return found
+
+
+def _number(device: str) -> int:
+    """Return the NUMA node of a device by its name: `memory-1`, `cpudevnuma001`."""
+    return int(device.lstrip(ascii_lowercase + "-"))
+
+
+class _Host:
+    """The plugin's accounting of claims, and the slices made from it."""
+
+    def __init__(self, machine: Machine, name: str, order: Order, scheduler: Scheduler) -> None:
+        reserved = tuple(
+            Reservation(node.node_id, {"memory": RESERVED_GI * GI}) for node in machine.nodes
+        )
+        engine = Engine(new_context(machine, Policy(reserved_memory=reserved)))
+        self._context: Context = engine.context
+        self._state: EngineState = engine.state
+        self._name = name
+        self._order = order
+        self._scheduler = scheduler
+        self._cpus = cpu_slice(machine, reserved_cpus(machine), name)
+        self._publish()
+
+    def start(self, request: Request) -> Outcome | None:
+        """Allocate the pod's claim."""
+        results = self._scheduler.allocate(of_pod(request.name, request.memory_bytes, request.cpus))
+        if not results:
+            return None
+        nodes = {each["request"]: _number(each["device"]) for each in results}
+        node_id = nodes["mem"]
+        self._charge(request, node_id)
+        self._publish()
+        return Outcome(node_id, nodes["cpus"])
+
+    def end(self, name: str) -> None:
+        """Free the pod's claim."""
+        self._scheduler.free(name)
+        accounting = remove_container(self._state.accounting, name, HolderKind.CLAIM)
+        self._state = self._state.with_accounting(accounting)
+        self._publish()
+
+    def _charge(self, request: Request, node_id: int) -> None:
+        amounts = {"memory": request.memory_bytes}
+        nodes = NodeSet([node_id])
+        accounting = self._state.accounting
+        charged = assign(accounting, request.name, HolderKind.CLAIM, nodes, amounts)
+        self._state = self._state.with_accounting(charged)
+
+    def _publish(self) -> None:
+        made = resource_slice(Host(self._name, self._context, self._state))
+        if self._order is Order.NODE_IDS:
+            spec: Any = made["spec"]
+            spec["devices"].sort(key=lambda device: device["name"])
+        self._scheduler.publish([made, self._cpus], [*device_classes(["memory"]), cpu_class()])
