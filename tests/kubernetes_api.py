@@ -1,7 +1,8 @@
 """An API server in this process: keeps objects, and fails as a test demands.
 
 It serves what `nri-numamem export` uses: GET of a Node, server-side apply and DELETE of a
-NodeResourceTopology. The real one is in tests/cluster; this one can also hang, break off and lie.
+NodeResourceTopology, server-side apply of an Event. The real one is in tests/cluster; this one can
+also hang, break off and lie.
 """
 
 import json
@@ -44,6 +45,8 @@ class KubernetesApi:
         """Name -> uid."""
         self.objects: dict[str, dict[str, Any]] = {}
         """Name -> object."""
+        self.events: dict[str, dict[str, Any]] = {}
+        """NAMESPACE/NAME -> Event."""
         self.managers: dict[str, str] = {}
         """Name -> field manager that owns the object's lists."""
         self.tokens = {"secret"}
@@ -192,6 +195,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(*refusal)
         elif url.path.startswith("/api/v1/nodes/"):
             self._get_node(url.path.rpartition("/")[2])
+        elif url.path.startswith("/api/v1/namespaces/"):
+            assert self.headers["Content-Type"] == APPLY
+            self._apply_event(url.path.removeprefix("/api/v1/namespaces/"), seen)
         elif not self.api.has_crd or not url.path.startswith(GROUP):
             self.reply(404, "404 page not found\n")
         elif self.command == "PATCH":
@@ -227,6 +233,17 @@ class Handler(BaseHTTPRequestHandler):
         created = name not in self.api.objects
         self.api.objects[name] = seen.body
         self.reply(201 if created else 200, seen.body)
+
+    def _apply_event(self, path: str, seen: Seen) -> None:
+        namespace, kind, name = path.split("/")
+        assert kind == "events"
+        event = seen.body
+        assert event["metadata"] == {"name": name, "namespace": namespace}
+        assert event["involvedObject"]["namespace"] == namespace
+        key = f"{namespace}/{name}"
+        created = key not in self.api.events
+        self.api.events[key] = event
+        self.reply(201 if created else 200, event)
 
     def _delete(self, path: str, query: dict[str, list[str]]) -> None:
         name = path.removeprefix(GROUP).strip("/")

@@ -29,6 +29,7 @@ class Input(StrEnum):
     CGROUPS = "cgroups"
     CPU_QUOTAS = "cpu_quotas"
     POD_NAMES = "pod_names"
+    HISTORY = "history"
 
 
 @dataclass(frozen=True, slots=True)

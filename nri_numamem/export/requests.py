@@ -8,7 +8,7 @@ Sources: Kubernetes, "Server-Side Apply"; apimachinery, pkg/apis/meta/v1/types.g
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from nri_numamem.export.noderesourcetopology import API_VERSION, KIND, MANAGED_BY
@@ -123,6 +123,24 @@ def failure_of_apply(status: int, document: Mapping[str, object], after_s: float
     # Apply makes a missing object, so only the resource itself can be missing.
     kind = FailureKind.NO_CRD if status == 404 else _kind(status)
     return _failure(kind, status, document, after_s)
+
+
+def failure_of_event(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:
+    """Return why an Event was not applied; None if it was, or its namespace ends."""
+    if status in (200, 201, 404):
+        return None
+    if _is_ending(document):  # it takes no new objects
+        return None
+    failure = _failure(_kind(status), status, document, after_s)
+    if failure.kind is FailureKind.FORBIDDEN:
+        remedy = "grant this user patch and create of events, or add --no-pod-events"
+        return replace(failure, remedy=remedy)
+    return failure
+
+
+def _is_ending(document: Mapping[str, object]) -> bool:
+    message = document.get("message")
+    return isinstance(message, str) and "is being terminated" in message
 
 
 def failure_of_delete(status: int, document: Mapping[str, object]) -> Failure | None:

@@ -1,4 +1,4 @@
-"""The loop: reads the host each second, and sends the requests that ``export.writer`` returns.
+"""The loop: reads the host each second, and sends the requests that the writers return.
 
 It waits for messages only. One request is in flight at a time; one that takes longer
 than its limit is abandoned.
@@ -12,6 +12,7 @@ from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.conditions import Conditions, Problem
+from nri_numamem.export.podevents import ApplyEvent, EventWriter, PodEvent
 from nri_numamem.export.requests import (
     APPLY,
     FailureKind,
@@ -36,6 +37,8 @@ class Reading:
     document: Mapping[str, object] | None
     """The object; None if there is none."""
     problems: tuple[Problem, ...] = ()
+    events: tuple[PodEvent, ...] = ()
+    """Those of pods since the last reading, oldest first."""
 
 
 class Inputs(Protocol):
@@ -87,6 +90,8 @@ class _Call:
 
     number: int
     end_s: float
+    writer: Writer | EventWriter
+    """What takes the answer."""
 
 
 @dataclass(slots=True)
@@ -111,6 +116,7 @@ class Exporter:
         manager: ServiceManager,
         emit: Callable[[Record], None],
         clock: Callable[[], float],
+        wall_clock: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
         self._node_name = node_name
@@ -120,7 +126,9 @@ class Exporter:
         self._manager = manager
         self._emit = emit
         self._clock = clock
+        self._wall_clock = wall_clock
         self._writer = Writer(node_name, random)
+        self._events = EventWriter(node_name)
         self._conditions = Conditions()
         self._looks = _Looks()
         self._call: _Call | None = None
@@ -152,42 +160,46 @@ class Exporter:
             looks.stamp, looks.next_read_s = stamp, now_s + READ_S
             looks.reading = self._inputs.read()
             self._writer.offer(looks.reading.document)
+            self._events.offer(looks.reading.events)
         self._emit_all(self._conditions.update(now_s, looks.reading.problems))
 
     def _begin_call(self, now_s: float) -> None:
         if self._call is not None:
             return
-        step = self._writer.next_step(now_s)
+        writer: Writer | EventWriter = self._writer
+        step: ReadNode | Apply | ApplyEvent | None = self._writer.next_step(now_s)
+        if step is None:
+            writer, step = self._events, self._events.next_step(now_s, self._wall_clock())
         if step is None:
             return
         request = self._request(step)
         self._calls += 1
-        self._call = _Call(self._calls, now_s + REQUEST_S)
+        self._call = _Call(self._calls, now_s + REQUEST_S, writer)
         self._messages.start(self._calls, lambda: self._sender.send(request))
 
-    def _request(self, step: ReadNode | Apply) -> Request:
+    def _request(self, step: ReadNode | Apply | ApplyEvent) -> Request:
         if isinstance(step, ReadNode):
             return Request("GET", node_path(self._node_name))
+        if isinstance(step, ApplyEvent):
+            return Request("PATCH", step.path, step.body, APPLY)
         return Request("PATCH", apply_path(self._node_name), step.body, APPLY)
 
     def _end_late_call(self, now_s: float) -> None:
         if self._call is not None and now_s >= self._call.end_s:
-            self._call = None
+            writer, self._call = self._call.writer, None
             self._sender.abort()
             cause = f"no answer within {REQUEST_S:.0f} s"
-            self._emit_all(self._writer.unanswered(now_s, FailureKind.UNREACHABLE, cause))
+            self._emit_all(writer.unanswered(now_s, FailureKind.UNREACHABLE, cause))
 
     def _take(self, done: Done) -> None:
         if self._call is None or self._call.number != done.number:
             return  # abandoned
-        self._call = None
+        writer, self._call = self._call.writer, None
         now_s, result = self._clock(), done.result
         if isinstance(result, Answer):
-            records = self._writer.answered(
-                now_s, result.status, result.document, result.retry_after_s
-            )
+            records = writer.answered(now_s, result.status, result.document, result.retry_after_s)
         else:
-            records = self._writer.unanswered(now_s, _kind(result), str(result))
+            records = writer.unanswered(now_s, _kind(result), str(result))
         self._emit_all(records)
 
     def _emit_all(self, records: Iterable[Record]) -> None:
@@ -218,7 +230,7 @@ class Exporter:
         if self._call is not None:
             pauses.append(self._call.end_s - now_s)
         else:
-            pauses.append(self._writer.wait_s(now_s))
+            pauses += [self._writer.wait_s(now_s), self._events.wait_s(now_s)]
         return max(0.0, min(pauses))
 
 

@@ -15,6 +15,7 @@ from nri_numamem.export.resourceslice import (
     class_name,
     device_classes,
     resource_slice,
+    with_classes,
 )
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.accounting import assign
@@ -239,3 +240,11 @@ def test_classes() -> None:
     }
     assert all(each["kind"] == "DeviceClass" for each in found)
     assert class_name("hugepages-2Mi") == "dra.hugepages-2m"
+
+
+def test_slice_and_classes_of_a_host() -> None:
+    engine = new_engine()
+    host = Host("worker", engine.context, engine.state)
+    found = with_classes(host)
+    classes = device_classes(["memory", "hugepages-2Mi"])
+    assert found == {"apiVersion": "v1", "kind": "List", "items": [*classes, resource_slice(host)]}

@@ -10,6 +10,8 @@ from nri_numamem.apiserver.client import Answer, Request, RequestError
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.conditions import HOLD_S, Input, Problem
+from nri_numamem.export.podevents import PodEvent
+from nri_numamem.export.requests import APPLY
 from nri_numamem.exporter.loop import LOOK_S, READ_S, REQUEST_S, Exporter, Reading
 from nri_numamem.exporter.mailbox import Done, Stop
 
@@ -42,7 +44,15 @@ class World:
         self.alive_s: list[float] = []
         self._waiting: list[tuple[float, Done]] = []
         self.exporter = Exporter(
-            "w", self, self, self, self, self.records.append, lambda: self.now_s, lambda: 0.0
+            "w",
+            self,
+            self,
+            self,
+            self,
+            self.records.append,
+            lambda: self.now_s,
+            lambda: self.now_s,
+            lambda: 0.0,
         )
 
     def run(self, seconds: float) -> None:
@@ -226,3 +236,57 @@ def test_it_reports_that_it_is_alive_while_it_waits() -> None:
     world.run(60.0)
     gaps = [after - before for before, after in itertools.pairwise(world.alive_s)]
     assert max(gaps) <= LOOK_S
+
+
+def pod_event(key: str) -> PodEvent:
+    return PodEvent("ns", "p", "uid", key, "NUMAMemoryRejected", "no", "2026-01-31T12:00:00Z", 0.0)
+
+
+def test_events_of_pods_are_written_after_the_object() -> None:
+    world = World()
+    world.reading = Reading(document(1), events=(pod_event("a"), pod_event("b")))
+    world.run(LOOK_S / 2)
+    assert [request.path.split("?")[0] for _, request in world.sent] == [
+        "/api/v1/nodes/w",
+        "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/w",
+        f"/api/v1/namespaces/ns/events/{pod_event('a').name}",
+        f"/api/v1/namespaces/ns/events/{pod_event('b').name}",
+    ]
+    assert {r.content_type for _, r in world.sent if r.method == "PATCH"} == {APPLY}
+
+
+def test_events_of_pods_need_no_object() -> None:
+    world = World()
+    problem = Problem(Input.OBJECT, "no plugin")
+    world.reading = Reading(None, (problem,), (pod_event("a"),))
+    world.run(LOOK_S / 2)
+    assert world.methods() == ["PATCH"]
+
+
+def test_an_event_that_is_not_written_does_not_stop_the_object() -> None:
+    world = World()
+    world.run(LOOK_S / 2)
+    world.methods()
+    world.reading = Reading(document(1), events=(pod_event("a"),))
+    world.stamp_value += 1
+    world.answer = Answer(403, {"message": "no"})
+    world.run(LOOK_S)
+    assert [record.event for record in world.records] == ["topology_written", "pod_events_failed"]
+    world.answer, world.sent = None, []
+    world.reading = Reading(document(2))
+    world.stamp_value += 1
+    world.run(3 * LOOK_S)
+    assert [request.path.split("/")[1] for _, request in world.sent] == ["apis", "api"]
+    assert world.records[-1].event == "pod_events_written"
+
+
+def test_an_event_that_takes_too_long_is_abandoned() -> None:
+    world = World()
+    world.run(LOOK_S / 2)
+    world.methods()
+    world.reading = Reading(document(1), events=(pod_event("a"),))
+    world.stamp_value += 1
+    world.request_s = 2 * REQUEST_S
+    world.run(LOOK_S + REQUEST_S + LOOK_S)
+    assert world.aborted == 1
+    assert world.records[-1].event == "pod_events_failed"

@@ -499,18 +499,23 @@ class TestExport:
         assert authority["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
 
     def test_permissions(self) -> None:
-        found = validated(render_chart({"export.enabled": True}))
-        rules = found["ClusterRole", EXPORT]["rules"]
-        assert rules == [
+        expected = [
             {
                 "apiGroups": ["topology.node.k8s.io"],
                 "resources": ["noderesourcetopologies"],
                 "verbs": ["patch", "create"],
             },
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["events"], "verbs": ["patch", "create"]},
         ]
+        found = validated(render_chart({"export.enabled": True}))
+        assert found["ClusterRole", EXPORT]["rules"] == expected
+        silent = validated(render_chart({"export.enabled": True, "export.podEvents": False}))
+        assert silent["ClusterRole", EXPORT]["rules"] == expected[:-1]
+        (container,) = silent["DaemonSet", EXPORT]["spec"]["template"]["spec"]["containers"]
+        assert container["args"] == ["export", "--no-pod-events"]
         (rule,) = found["ClusterRole", f"{EXPORT}-delete"]["rules"]
-        assert rule == {**rules[0], "verbs": ["deletecollection"]}
+        assert rule == {**expected[0], "verbs": ["deletecollection"]}
         for name in (EXPORT, f"{EXPORT}-delete"):
             binding = found["ClusterRoleBinding", name]
             assert binding["roleRef"]["name"] == name

@@ -1,5 +1,7 @@
 """``nri-numamem export``: this host for a NUMA-aware scheduler plugin, as a NodeResourceTopology.
 
+It also writes Events of pods.
+
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
 object, ``nri_numamem.exporter`` keeps it in the API server up to date. ``server`` deletes it there,
 and ``podresources`` serves the kubelet's PodResources API with the plugin's memory.
@@ -102,6 +104,12 @@ def _add_actions(parser: argparse.ArgumentParser) -> None:
         "--no-write",
         action="store_true",
         help="write nothing to the API server, and only serve --podresources",
+    )
+    parser.add_argument(
+        "--no-pod-events",
+        dest="pod_events",
+        action="store_false",
+        help="write no Event of a pod whose container is refused, or runs unpinned",
     )
     parser.add_argument(
         "--podresources",
@@ -219,6 +227,7 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
                 notifier,
                 emit,
                 time.monotonic,
+                time.time,
                 _random,
             ).run()
         notifier.stopping()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nri_numamem.cli.export.kubelet import read_kubelet
+from nri_numamem.cli.export.podevents import PodEvents
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.facts import Facts
@@ -39,6 +40,7 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.kubelet.cpu_state import FILE_NAME
 from nri_numamem.numa import CpuSet, NodeSet
+from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.plugin_file import plugin_file_of
 
 
@@ -51,6 +53,8 @@ class Collected:
     problems: tuple[Problem, ...]
     files: tuple[Path, ...] = ()
     """The files that were read. They are replaced when their contents change."""
+    state_file: Path | None = None
+    """The plugin's."""
 
 
 def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> Collected:
@@ -60,6 +64,7 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     used.
     """
     facts = live.collect_accounting(args)
+    state_file = Path(facts.state_file) if facts.state_file else None
     problems = list(_problems_of_plugin(facts))
     kubelet_config = Path(facts.settings.kubelet_config_file or args.kubelet_root / "config.yaml")
     cpu_file = args.kubelet_root / FILE_NAME
@@ -67,7 +72,7 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     context, state = facts.context, facts.state
     missing = _reason_for_no_object(facts)
     if missing or context is None or state is None:
-        return Collected(None, (*problems, Problem(Input.OBJECT, missing)), files)
+        return Collected(None, (*problems, Problem(Input.OBJECT, missing)), files, state_file)
     problems += _nodes_without_zone(context)
     cpus, resources = read_kubelet(args, kubelet_config, context, reserved_cpus, problems)
     host = Host(node_name, context, state, facts.pool_use, cpus, kubelet=resources)
@@ -80,7 +85,7 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
         problem = str(error)
     if problem:
         problems.append(Problem(Input.CGROUPS, f"no CPU requests and no fingerprint: {problem}"))
-    return Collected(host, tuple(problems), files)
+    return Collected(host, tuple(problems), files, state_file)
 
 
 def _files_of_plugin(facts: Facts) -> tuple[Path, ...]:
@@ -185,6 +190,7 @@ class HostInputs:
         self._reserved_cpus = reserved_cpus
         self._roots = roots_of(args)
         self._files: tuple[Path, ...] = ()
+        self._pod_events = PodEvents() if args.pod_events else None
 
     def stamp(self) -> Hashable:
         """Return a value that differs when something has changed."""
@@ -197,12 +203,21 @@ class HostInputs:
         except UsageError as error:
             return Reading(None, (Problem(Input.OBJECT, str(error)),))
         self._files = collected.files
-        if collected.host is None:
-            return Reading(None, collected.problems)
-        return Reading(noderesourcetopology(collected.host), collected.problems)
+        host, problems = collected.host, collected.problems
+        document = None if host is None else noderesourcetopology(host)
+        if self._pod_events is None:
+            return Reading(document, problems)
+        try:
+            events = self._pod_events.read(collected.state_file)
+        except OSError as error:
+            text = f"no Events of pods: cannot read the history: {reason_of(error)}"
+            return Reading(document, (*problems, Problem(Input.HISTORY, text)))
+        return Reading(document, problems, events)
 
     def _stamps(self) -> Iterator[Hashable]:
         yield tuple(map(_file_stamp, self._files))
+        if self._pod_events is not None:
+            yield tuple(map(_file_stamp, self._pod_events.files))
         try:
             yield frozenset(guaranteed_pods(self._roots.cgroup))
             yield frozenset(other_pods(self._roots.cgroup))

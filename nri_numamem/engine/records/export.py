@@ -9,8 +9,8 @@ NodeName = Annotated[str, "name of the Node object, and of the NodeResourceTopol
 Input = Annotated[
     str,
     "object, plugin, settings, hugepage_pools, node_ids, nodes_without_cpus, reserved_cpus, "
-    "exclusive_cpus, podresources, cgroups, cpu_quotas or pod_names; object: no object can be "
-    "made",
+    "exclusive_cpus, podresources, cgroups, cpu_quotas, pod_names or history; object: no object "
+    "can be made",
 ]
 
 
@@ -61,6 +61,27 @@ class TopologyWriteFailed(Record):
     field_managers: Annotated[
         tuple[str, ...], "conflict: the programs that have written the object"
     ] = ()
+
+
+@event("pod_events_failed", Level.WARNING, remedy="see `remedy`")
+class PodEventsFailed(Record):
+    """Events of pods cannot be written; the exporter retries after 1 s to 1 min. A failure of the
+    same kind is not recorded again until a write succeeds.
+    """
+
+    failure: Annotated[
+        str, "credentials, unreachable, unauthorized, forbidden, conflict, rejected or server_error"
+    ]
+    cause: Cause
+    remedy: Remedy
+    http_status: Annotated[int | None, "status of the answer, if there is one"] = None
+
+
+@event("pod_events_written")
+class PodEventsWritten(Record):
+    """Events of pods are written again after a failure."""
+
+    dropped: Annotated[int, "Events that were never written: too old, too many, or rejected"] = 0
 
 
 @event("export_input_missing", Level.WARNING, remedy="see `cause`")

@@ -1,12 +1,14 @@
 """The process as a user runs it: it writes, survives the API server's failures, and ends."""
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.explain.stories import Past
 from tests.cli.export.export_host import ExportHost
 from tests.cli.export.exporter_process import ExporterProcess, in_pod
 from tests.kubernetes_api import KubernetesApi, fails, garbage, half, hangs
@@ -164,3 +166,31 @@ def test_inputs_that_go_do_not_end_the_process(
 
         wait_for(lambda: allocatable() == "0")
         assert exporter.stop() == 0
+
+
+def test_events_of_pods(host: ExportHost, api: KubernetesApi, tmp_path: Path) -> None:
+    past = Past(host.state_file)
+    past.begin()
+    past.now_s = time.time()
+    environment, options = in_pod(api, tmp_path)
+    with ExporterProcess(tmp_path, host, *options, environment=environment) as exporter:
+        exporter.wait_event("topology_written")
+        pod = past.pod("shop/web-1")
+        past.create(pod, "main", 600)
+        wait_for(lambda: bool(api.events))
+        (event,) = api.events.values()
+        assert event["involvedObject"]["name"] == "web-1"
+        assert event["message"].startswith("container main is refused; ")
+        assert event["source"] == {"component": "nri-numamem", "host": "worker-1"}
+        past.create(pod, "main", 600)
+        wait_for(lambda: any(each["count"] == 2 for each in api.events.values()))
+        assert len(api.events) == 1
+    api.events.clear()
+    silent = [*options, "--no-pod-events"]
+    with ExporterProcess(tmp_path, host, *silent, environment=environment) as exporter:
+        exporter.wait_event("topology_written")
+        past.create(pod, "main", 600)
+        host.run_pod("b")
+        host.save()
+        wait_for(lambda: exporter.events().count("topology_written") == 2)
+        assert not api.events
