@@ -89,15 +89,15 @@ def ask(program: Path, lives: Iterable[Life]) -> Iterator[list[Answer]]:
     yield from map(json.loads, done.stdout.splitlines())
 
 
-def build() -> Path:
-    """Build the Go program; raise RuntimeError with Go's output, or when Go is missing."""
+def build(source: Path = HERE / "go", program: Path = PROGRAM) -> Path:
+    """Build a Go program; raise RuntimeError with Go's output, or when Go is missing."""
     go = go_program()
     if go is None:
         raise RuntimeError("Go is missing: install it, or set GO to its path")
-    PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    program.parent.mkdir(parents=True, exist_ok=True)
     built = subprocess.run(
-        [go, "build", "-o", PROGRAM, "."],
-        cwd=HERE / "go",
+        [go, "build", "-o", program, "."],
+        cwd=source,
         capture_output=True,
         text=True,
         check=False,
@@ -105,7 +105,7 @@ def build() -> Path:
     )
     if built.returncode:
         raise RuntimeError(built.stderr)
-    return PROGRAM
+    return program
 
 
 def record(program: Path) -> None:

@@ -7,31 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.conformance.go_runtime import go_program
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "scheduler_allocator" / "allocator"
-
-_BUILD_TIMEOUT_S = 1800
-
-
-def build() -> Path:
-    """Build the Go program; raise RuntimeError with Go's output, or when Go is missing."""
-    go = go_program()
-    if go is None:
-        raise RuntimeError("Go is missing: install it, or set GO to its path")
-    PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run(
-        [go, "build", "-o", PROGRAM, "."],
-        cwd=Path(__file__).with_name("go"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_BUILD_TIMEOUT_S,
-    )
-    if built.returncode:
-        raise RuntimeError(built.stderr)
-    return PROGRAM
+HERE = Path(__file__).parent
+SOURCE = HERE / "go"
+PROGRAM = HERE.parents[1] / "build" / "scheduler_allocator" / "allocator"
 
 
 class Allocator:

@@ -18,11 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kubelet_managers.answers import ask
-from tests.kubelet_managers.answers import build as build_managers
+from tests.kubelet_managers.answers import ask, build
 from tests.kubelet_managers.cpu_lives import SHAPES, CpuLife, random_life
 from tests.kubelet_managers.static_cpus import StaleRecordingError, kubernetes_version, of_kubelet
-from tests.scheduler_allocator.allocator import Allocator, build
+from tests.scheduler_allocator.allocator import PROGRAM, SOURCE, Allocator
 from tests.scheduler_allocator.play import Order, Outcomes, Scheduler, play
 
 HERE = Path(__file__).parent
@@ -174,7 +173,7 @@ def main() -> None:
     parser.add_argument("--managers", type=Path, help="tests/kubelet_managers/go, built already")
     parser.add_argument("--allocator", type=Path, help="the Go program here, built already")
     arguments = parser.parse_args()
-    record(arguments.managers or build_managers(), arguments.allocator or build())
+    record(arguments.managers or build(), arguments.allocator or build(SOURCE, PROGRAM))
 
 
 if __name__ == "__main__":

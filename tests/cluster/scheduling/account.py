@@ -1,12 +1,17 @@
 """The exporter's service account at the API server, and its files, as they are in a pod."""
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tests.cli.export.exporter_process import ExporterProcess
 from tests.cluster.kubernetes.api import Api, ApiError, Document, wait_for
 from tests.cluster.kubernetes.servers import ControlPlane
 from tests.cluster.scheduling.objects import BINDINGS, NODES, ROLES
+
+StartExporter = Callable[[], ExporterProcess]
+"""Starts the exporter with an account."""
 
 NAMESPACE = "kube-system"
 _ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"

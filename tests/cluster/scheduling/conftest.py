@@ -1,4 +1,7 @@
-"""One control plane for all tests of scheduling, and two empty workers for each test."""
+"""One control plane for all tests of scheduling, and two empty workers for each test.
+
+Tests of the exporter have one worker and an exporter.
+"""
 
 import time
 from collections.abc import Iterator
@@ -8,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kubernetes.api import Api
+from tests.cli.export.exporter_process import ExporterProcess
+from tests.cluster.kubernetes.api import Api, wait_for
 from tests.cluster.kubernetes.servers import ControlPlane
 from tests.cluster.scheduling import documented
+from tests.cluster.scheduling.account import Account, StartExporter
 from tests.cluster.scheduling.objects import (
     BINDINGS,
     NAMESPACE,
@@ -84,3 +89,49 @@ def workers(admin: Api, tmp_path: Path) -> Iterator[list[Worker]]:
 def _delete_pods(admin: Api) -> None:
     for pod in admin.get(PODS)["items"]:
         admin.delete(f"{PODS}/{pod['metadata']['name']}", missing_ok=True)
+
+
+@pytest.fixture
+def worker(workers: list[Worker]) -> Worker:
+    """Return a host with 3 + 3 GiB free, the only one."""
+    workers.pop().remove()
+    (worker,) = workers
+    for uid in ("first", "second"):
+        worker.start_pod(uid, 5)
+    return worker
+
+
+@pytest.fixture
+def account(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Account]:
+    """Return a service account without permissions."""
+    account = Account(control_plane, tmp_path / "account")
+    yield account
+    account.remove()
+
+
+@pytest.fixture
+def start_exporter(worker: Worker, account: Account, tmp_path: Path) -> Iterator[StartExporter]:
+    """Return a function that starts the exporter as in a pod on the host."""
+    with ExitStack() as stack:
+
+        def start() -> ExporterProcess:
+            exporter = ExporterProcess(
+                tmp_path,
+                worker,
+                *account.options(),
+                environment=account.environment(worker.name),
+            )
+            return stack.enter_context(exporter)
+
+        yield start
+
+
+@pytest.fixture
+def exporter(
+    worker: Worker, account: Account, start_exporter: StartExporter, admin: Api
+) -> ExporterProcess:
+    """Start the exporter with the documented role, and wait until it has written the object."""
+    account.permit(documented.exporter_role())
+    exporter = start_exporter()
+    wait_for(lambda: admin.exists(worker.path), "the first write")
+    return exporter

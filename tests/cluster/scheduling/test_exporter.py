@@ -3,8 +3,6 @@
 import copy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from tests.cli.export.exporter_process import ExporterProcess
 from tests.cluster.kubernetes.api import Api, Document, wait_for
 from tests.cluster.kubernetes.servers import ControlPlane
 from tests.cluster.scheduling import documented
-from tests.cluster.scheduling.account import Account
+from tests.cluster.scheduling.account import Account, StartExporter
 from tests.cluster.scheduling.objects import (
     CRD,
     CRDS,
@@ -32,54 +30,6 @@ from tests.conformance.scheduler_check import crd
 from tests.packaging.manifests import KUSTOMIZE, render_chart
 
 pytestmark = pytest.mark.timeout(1200)
-
-StartExporter = Callable[[], ExporterProcess]
-
-
-@pytest.fixture
-def worker(workers: list[Worker]) -> Worker:
-    """Return a host with 3 + 3 GiB free, the only one."""
-    workers.pop().remove()
-    (worker,) = workers
-    for uid in ("first", "second"):
-        worker.start_pod(uid, 5)
-    return worker
-
-
-@pytest.fixture
-def account(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Account]:
-    """Return a service account without permissions."""
-    account = Account(control_plane, tmp_path / "account")
-    yield account
-    account.remove()
-
-
-@pytest.fixture
-def start_exporter(worker: Worker, account: Account, tmp_path: Path) -> Iterator[StartExporter]:
-    """Return a function that starts the exporter as in a pod on the host."""
-    with ExitStack() as stack:
-
-        def start() -> ExporterProcess:
-            exporter = ExporterProcess(
-                tmp_path,
-                worker,
-                *account.options(),
-                environment=account.environment(worker.name),
-            )
-            return stack.enter_context(exporter)
-
-        yield start
-
-
-@pytest.fixture
-def exporter(
-    worker: Worker, account: Account, start_exporter: StartExporter, admin: Api
-) -> ExporterProcess:
-    """Start the exporter with the documented role, and wait until it has written the object."""
-    account.permit(documented.exporter_role())
-    exporter = start_exporter()
-    wait_for(lambda: admin.exists(worker.path), "the first write")
-    return exporter
 
 
 def failure(exporter: ExporterProcess) -> dict[str, Any]:
