@@ -104,12 +104,19 @@ def place_by_hints(
 
     Among equally good sets `previous_nodes` win. With `best-effort`, a hint for a part of a group
     is extended to the group, and hints that leave no place are ignored in turn, devices first.
+    With `single-numa-node`, a container that has several nodes from before, as by another policy,
+    returns to them: a restart is no admission.
     """
     topology, pod = context.topology, _pod_of(key, resources)
     if topology.compares_free_memory:
         topology = topology.with_memory_of(accounting, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
+    if topology.policy is TopologyPolicy.SINGLE_NUMA_NODE:
+        kept = kept_blocks(accounting, pod, key[1])
+        nodes = kept[0].numa_affinity if kept else NodeSet()
+        if len(nodes) > 1 and not others.is_disjoint_from(nodes):
+            return place_with_hint(context, accounting, pod, key[1], Hint(nodes, preferred=False))
     place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)
     return _place_in_views(context, accounting, pod, key[1], place)
 

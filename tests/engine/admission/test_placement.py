@@ -18,9 +18,10 @@ from nri_numamem.engine.admission.placement import (
     resize,
 )
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Container, ContainerKind, Hint, Pod, Rejection, State
+from nri_numamem.memorymanager.accounting import adopt, mark_reusable
 from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from nri_numamem.topologymanager import Placement
@@ -49,6 +50,26 @@ def test_the_best_nodes_win() -> None:
     found = placed(place_by_hints(made, made.empty_accounting(), KEY, SMALL))
     assert (found.nodes, found.hint) == (NodeSet([0]), Hint(NodeSet([0]), preferred=True))
     assert found.accounting.assignments.keys() == {"u"}
+
+
+@pytest.mark.parametrize("cpus", [None, "0", "1", "0-1"])
+def test_a_restart_keeps_the_nodes_that_another_policy_gave(cpus: str | None) -> None:
+    """A container on two nodes returns to them, though the policy admits one."""
+    made, nodes = context("single-numa-node"), NodeSet([0, 1])
+    others = NO_OTHER_PROVIDERS if cpus is None else OtherProviders(cpu=NodeSet.parse(cpus))
+    running = adopt(made.empty_accounting(), *KEY, nodes, SMALL).state
+    ended = mark_reusable(running, *KEY)
+    for accounting in (running, ended):
+        found = placed(place_by_hints(made, accounting, KEY, SMALL, others))
+        assert (found.nodes, found.hint) == (nodes, Hint(nodes, preferred=False))
+        assert found.accounting.blocks(*KEY) == running.blocks(*KEY)
+
+
+def test_a_restart_with_cpus_elsewhere_is_refused() -> None:
+    made = context("single-numa-node")
+    accounting = adopt(made.empty_accounting(), *KEY, NodeSet([0, 1]), SMALL).state
+    found = place_by_hints(made, accounting, KEY, SMALL, OtherProviders(cpu=NodeSet([2])))
+    assert isinstance(found, Rejection)
 
 
 def test_previous_nodes_win_among_equal_sets() -> None:
