@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.bench.report import markdown
-from tests.kubelet_managers.cpu_lives import CPUS, GI, MEMORY_GI, RESERVED_GI, SHAPES, CpuLife
+from tests.kubelet_managers.cpu_lives import CPUS, GI, MEMORY_GI, RESERVED_GI, CpuLife
 from tests.scheduler_allocator.play import Order, Outcome, Outcomes
-from tests.scheduler_allocator.recording import LIVES, recorded
+from tests.scheduler_allocator.recording import ALL_SHAPES, LIVES, recorded
 
 HEADER = ("NUMA nodes, pods", "admitted", "memory in use", "CPUs in use")
 KUBELET = "kubelet"
@@ -38,7 +38,7 @@ class Figures:
             if found is not None and not isinstance(found, str):
                 running[request.name] = request.memory_bytes, request.cpus
                 self.admitted += 1
-                self.apart += isinstance(found, Outcome) and found.memory_node != found.cpu_node
+                self.apart += isinstance(found, Outcome) and found.memory_nodes != found.cpu_nodes
             memory, cpus = (sum(each) for each in zip((0, 0), *running.values(), strict=True))
             allocatable = life.nodes * (MEMORY_GI - RESERVED_GI) * GI
             self.use.append((memory / allocatable, cpus / (life.nodes * CPUS)))
@@ -57,8 +57,10 @@ def figures(lives: Iterable[Life]) -> dict[tuple[str, int, str], Figures]:
     """Return (shape, nodes, kubelet or order) -> figures."""
     found: dict[tuple[str, int, str], Figures] = {}
     for number, (life, kubelet, outcomes) in enumerate(lives):
-        shape = SHAPES[number // LIVES]
-        by_name = {KUBELET: kubelet} | {o.value: each for o, each in outcomes.items()}
+        shape = ALL_SHAPES[number // LIVES]
+        by_name = ({KUBELET: kubelet} if kubelet else {}) | {
+            o.value: each for o, each in outcomes.items()
+        }
         for name, each in by_name.items():
             found.setdefault((shape, life.nodes, name), Figures()).add(life, each)
     return found
@@ -67,7 +69,7 @@ def figures(lives: Iterable[Life]) -> dict[tuple[str, int, str], Figures]:
 def rows(found: Mapping[tuple[str, int, str], Figures]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table: node ids, then fullest first."""
     for shape, nodes in sorted(
-        {key[:2] for key in found}, key=lambda k: (SHAPES.index(k[0]), k[1])
+        {key[:2] for key in found}, key=lambda k: (ALL_SHAPES.index(k[0]), k[1])
     ):
         columns = [found[shape, nodes, order.value].row() for order in Order]
         merged = (" / ".join(each) for each in zip(*columns, strict=True))

@@ -1,12 +1,14 @@
 """Lives of a host whose pods have a claim for CPUs and memory: what the scheduler admits.
 
-The lives are those of tests/kubelet_managers/cpu_lives.py. The plugin's accounting is charged as
-the claims are allocated, and the slice is published after each change.
+The lives are those of tests/kubelet_managers/cpu_lives.py; in some a fifth of the pods needs two
+NUMA nodes. The plugin's accounting is charged as the claims are allocated, and the slice is
+published after each change.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from random import Random
 from string import ascii_lowercase
 from typing import Any, Protocol
 
@@ -17,12 +19,26 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
 from nri_numamem.export.noderesourcetopology import Host
 from nri_numamem.export.resourceslice import device_classes, resource_slice
-from nri_numamem.memorymanager import Reservation
+from nri_numamem.memorymanager import Reservation, State
 from nri_numamem.memorymanager.accounting import assign, remove_container
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import Machine, NodeSet
-from tests.kubelet_managers.cpu_lives import GI, RESERVED_GI, CpuLife, Request, reserved_cpus
-from tests.scheduler_allocator.claims import NODE_NAME, cpu_class, cpu_slice, of_pod
+from tests.kubelet_managers.cpu_lives import (
+    GI,
+    MEMORY_GI,
+    RESERVED_GI,
+    CpuLife,
+    Request,
+    random_life,
+    reserved_cpus,
+)
+from tests.scheduler_allocator.claims import (
+    NODE_NAME,
+    cpu_class,
+    cpu_slice,
+    of_pod,
+    of_pod_on_two_nodes,
+)
 
 
 class Order(Enum):
@@ -51,8 +67,30 @@ class Scheduler(Protocol):
 class Outcome:
     """Where the scheduler put a pod that it admitted."""
 
-    memory_node: int
-    cpu_node: int
+    memory_nodes: tuple[int, ...]
+    cpu_nodes: tuple[int, ...]
+    """For each memory node that of its CPUs."""
+
+
+TWO_NODES = "a fifth on two nodes"
+_BIG_GI, _BIG_CPUS = 80, 8
+
+
+def life_of(seed: int, shape: str) -> CpuLife:
+    """Return the life of a seed; `shape` is one of cpu_lives, or TWO_NODES."""
+    if shape != TWO_NODES:
+        return random_life(seed, shape)
+    life, random = random_life(seed, "mixed"), Random(seed)
+    steps = []
+    for step in life.steps:
+        is_big = random.random() < 0.2
+        big = Request(step.starts.name, _BIG_CPUS, _BIG_GI * GI)
+        steps.append(replace(step, starts=big) if is_big else step)
+    return replace(life, steps=tuple(steps))
+
+
+def _needs_two_nodes(request: Request) -> bool:
+    return request.memory_bytes > (MEMORY_GI - RESERVED_GI) * GI
 
 
 Outcomes = dict[str, Outcome | None]
@@ -80,6 +118,13 @@ def _number(device: str) -> int:
     return int(device.lstrip(ascii_lowercase + "-"))
 
 
+def _overlapping(accounting: State, nodes: NodeSet) -> list[NodeSet]:
+    """Return the node sets of holders that have some of these nodes, and others."""
+    blocks = (b for holders in accounting.assignments.values() for b in holders[HolderKind.CLAIM])
+    affinities = {block.numa_affinity for block in blocks}
+    return [found for found in affinities if found != nodes and not found.isdisjoint(nodes)]
+
+
 class _Host:
     """The plugin's accounting of claims, and the slices made from it."""
 
@@ -98,14 +143,18 @@ class _Host:
 
     def start(self, request: Request) -> Outcome | None:
         """Allocate the pod's claim."""
-        results = self._scheduler.allocate(of_pod(request.name, request.memory_bytes, request.cpus))
+        claim = of_pod_on_two_nodes if _needs_two_nodes(request) else of_pod
+        results = self._scheduler.allocate(claim(request.name, request.memory_bytes, request.cpus))
         if not results:
             return None
         nodes = {each["request"]: _number(each["device"]) for each in results}
-        node_id = nodes["mem"]
-        self._charge(request, node_id)
+        memory, cpus = (
+            tuple(node for name, node in nodes.items() if name.startswith(kind))
+            for kind in ("mem", "cpus")
+        )
+        self._charge(request, NodeSet(memory))
         self._publish()
-        return Outcome(node_id, nodes["cpus"])
+        return Outcome(memory, cpus)
 
     def end(self, name: str) -> None:
         """Free the pod's claim."""
@@ -114,11 +163,17 @@ class _Host:
         self._state = self._state.with_accounting(accounting)
         self._publish()
 
-    def _charge(self, request: Request, node_id: int) -> None:
-        amounts = {"memory": request.memory_bytes}
-        nodes = NodeSet([node_id])
-        accounting = self._state.accounting
-        charged = assign(accounting, request.name, HolderKind.CLAIM, nodes, amounts)
+    def _charge(self, request: Request, nodes: NodeSet) -> None:
+        """Charge the claim; raise AssertionError if that would break the rule of groups."""
+        amounts, accounting = {"memory": request.memory_bytes}, self._state.accounting
+        is_even = len(nodes) > 1
+        charged = assign(
+            accounting, request.name, HolderKind.CLAIM, nodes, amounts, is_even=is_even
+        )
+        assert all(charged.machine_state[n].cells == nodes for n in nodes), "a mixed group"
+        assert not _overlapping(charged, nodes), "another set of nodes overlaps"
+        (block,) = charged.assignments[request.name][HolderKind.CLAIM]
+        assert block.charged == request.memory_bytes
         self._state = self._state.with_accounting(charged)
 
     def _publish(self) -> None:

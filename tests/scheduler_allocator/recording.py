@@ -2,9 +2,10 @@
 
 `answers.xz` has a line of JSON with the Kubernetes versions, then one per life of ``play``:
 [digest, the kubelet's outcomes, {order: the scheduler's outcomes}]. An outcome of the kubelet is
-the list of a pod's memory nodes or the reason of its refusal, one of the scheduler [node of the
-memory, node of the CPUs] or null. The digest is that of the life, of all that was published and
-claimed, and of the answers. So the tests play the lives without Go, and find a slice that changed.
+the list of a pod's memory nodes or the reason of its refusal; lives with pods on two nodes have
+none. One of the scheduler is [[request, device], ...] or null. The digest is that of the life, of
+all that was published and claimed, and of the answers. So the tests play the lives without Go, and
+find a slice that changed.
 
     python -m tests.scheduler_allocator.recording      builds both Go programs and records
 """
@@ -19,13 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.kubelet_managers.answers import ask, build
-from tests.kubelet_managers.cpu_lives import SHAPES, CpuLife, random_life
+from tests.kubelet_managers.cpu_lives import SHAPES, CpuLife
 from tests.kubelet_managers.static_cpus import StaleRecordingError, kubernetes_version, of_kubelet
 from tests.scheduler_allocator.allocator import PROGRAM, SOURCE, Allocator
-from tests.scheduler_allocator.play import Order, Outcomes, Scheduler, play
+from tests.scheduler_allocator.play import (
+    TWO_NODES,
+    Order,
+    Outcomes,
+    Scheduler,
+    life_of,
+    play,
+)
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "answers.xz"
+ALL_SHAPES = (*SHAPES, TWO_NODES)
 LIVES = 200
 """Of each shape."""
 POLICY = "single-numa-node"
@@ -37,6 +46,8 @@ class Recorder:
     """A scheduler that computes the digest of its requests and answers."""
 
     def __init__(self, scheduler: Scheduler, life: CpuLife) -> None:
+        self.results: dict[str, list[tuple[str, str]] | None] = {}
+        """Name of a claim -> (request, device); None if it does not fit."""
         self._scheduler = scheduler
         self._digest = hashlib.sha256()
         self._add(life.as_json(POLICY))
@@ -52,10 +63,12 @@ class Recorder:
         self._add([slices, classes])
         self._scheduler.publish(slices, classes)
 
-    def allocate(self, claim: Mapping[str, object]) -> list[dict[str, Any]]:
+    def allocate(self, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
         self._add(claim)
         found = self._scheduler.allocate(claim)
-        self._add([(each["request"], each["device"]) for each in found])
+        devices = [(each["request"], each["device"]) for each in found]
+        self.results[claim["metadata"]["name"]] = devices or None
+        self._add(devices)
         return found
 
     def free(self, uid: str) -> None:
@@ -68,7 +81,7 @@ class Recorder:
 class Recording:
     """A scheduler that has the recorded outcomes of a life."""
 
-    def __init__(self, outcomes: Mapping[str, Sequence[int] | None]) -> None:
+    def __init__(self, outcomes: Mapping[str, Sequence[tuple[str, str]] | None]) -> None:
         self._outcomes = outcomes
 
     def publish(
@@ -84,10 +97,7 @@ class Recording:
         found = self._outcomes[name]
         if found is None:
             return []
-        return [
-            {"request": "mem", "device": f"memory-{found[0]}"},
-            {"request": "cpus", "device": f"cpudevnuma{found[1]:03}"},
-        ]
+        return [{"request": name, "device": device} for name, device in found]
 
     def free(self, uid: str) -> None:
         """Do nothing, as above."""
@@ -95,19 +105,20 @@ class Recording:
 
 def all_lives() -> list[CpuLife]:
     """Return the lives of all shapes, one shape after the other."""
-    return [random_life(seed, shape) for shape in SHAPES for seed in range(LIVES)]
+    return [life_of(seed, shape) for shape in ALL_SHAPES for seed in range(LIVES)]
 
 
 def record(managers: Path, allocator: Path, path: Path = RECORDED) -> None:
     """Play all lives on the programs, and record their answers."""
     lives = all_lives()
-    answers = ask(managers, [life.as_json(POLICY) for life in lives])
+    of_kubelet_too = lives[: len(SHAPES) * LIVES]
+    answers = list(ask(managers, [life.as_json(POLICY) for life in of_kubelet_too]))
     lines = [json.dumps(_versions())]
     with Allocator(allocator) as scheduler:
-        for number, (life, each) in enumerate(zip(lives, answers, strict=True)):
+        for number, life in enumerate(lives):
+            each = of_kubelet(life, answers[number]) if number < len(answers) else {}
             kubelet = {
-                name: found if isinstance(found, str) else found[2]
-                for name, found in of_kubelet(life, each).items()
+                name: found if isinstance(found, str) else found[2] for name, found in each.items()
             }
             lines.append(_line(life, number, scheduler, kubelet))
     text = "".join(f"{line}\n" for line in lines)
@@ -118,12 +129,9 @@ def _line(life: CpuLife, number: int, scheduler: Scheduler, kubelet: Mapping[str
     found, digests = {}, []
     for position, order in enumerate(Order):
         recorder = Recorder(scheduler, life)
-        outcomes = play(life, len(Order) * number + position, order, recorder)
+        play(life, len(Order) * number + position, order, recorder)
         digests.append(recorder.digest)
-        found[order.value] = {
-            name: None if each is None else [each.memory_node, each.cpu_node]
-            for name, each in outcomes.items()
-        }
+        found[order.value] = recorder.results
     return json.dumps([_digest(digests, kubelet), kubelet, found], separators=(",", ":"))
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kubelet_managers.cpu_lives import GI, SHAPES
 from tests.kubelet_managers.static_cpus import StaleRecordingError
 from tests.scheduler_allocator.compare import HEADER, KUBELET, Life, figures, rows
 from tests.scheduler_allocator.play import Order, Outcomes
-from tests.scheduler_allocator.recording import LIVES, RECORDED, recorded
+from tests.scheduler_allocator.recording import ALL_SHAPES, LIVES, RECORDED, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +24,13 @@ def lives() -> list[Life]:
 
 
 def nodes_of(outcomes: Outcomes) -> Mapping[str, list[int] | None]:
-    return {name: None if each is None else [each.memory_node] for name, each in outcomes.items()}
+    return {name: None if each is None else [*each.memory_nodes] for name, each in outcomes.items()}
 
 
 def test_by_node_ids_the_scheduler_decides_as_the_kubelet(lives: list[Life]) -> None:
     """Each pod is admitted on the same node, or refused by both."""
-    assert len(lives) == 2 * LIVES
-    for life, kubelet, outcomes in lives:
+    assert len(lives) == len(ALL_SHAPES) * LIVES
+    for life, kubelet, outcomes in lives[: len(SHAPES) * LIVES]:
         expected = {name: None if isinstance(e, str) else e for name, e in kubelet.items()}
         assert nodes_of(outcomes[Order.NODE_IDS]) == expected, life
 
@@ -39,7 +40,22 @@ def test_cpus_and_memory_are_on_one_node(lives: list[Life]) -> None:
         for each in outcomes.values():
             admitted = [found for found in each.values() if found is not None]
             assert admitted
-            assert all(found.memory_node == found.cpu_node for found in admitted)
+            assert all(found.memory_nodes == found.cpu_nodes for found in admitted)
+
+
+def test_claims_of_two_nodes_get_two_empty_nodes(lives: list[Life]) -> None:
+    """``play`` checks that no NUMA node of a group has another claim."""
+    on_two, refused = 0, 0
+    for life, _, outcomes in lives[len(SHAPES) * LIVES :]:
+        big = {step.starts.name for step in life.steps if step.starts.memory_bytes == 80 * GI}
+        for each in outcomes.values():
+            for name, found in each.items():
+                if found is not None:
+                    assert len(set(found.memory_nodes)) == 1 + (name in big)
+                on_two += name in big and found is not None
+                refused += name in big and found is None
+    assert on_two > 500
+    assert refused > 500
 
 
 def test_the_fullest_node_first_uses_more_memory(lives: list[Life]) -> None:
@@ -77,7 +93,7 @@ def test_a_falsified_answer_is_refused(tmp_path: Path) -> None:
 
     with lzma.open(RECORDED, "rt") as text:
         name, found = next(iter(json.loads(text.read().splitlines()[1])[2]["node ids"].items()))
-    old, new = text_of({name: found})[1:-1], text_of({name: [found[0], 1 - found[1]]})[1:-1]
+    old, new = text_of({name: found})[1:-1], text_of({name: found[::-1]})[1:-1]
     with pytest.raises(StaleRecordingError, match="life 0 is another one"):
         list(recorded(changed(tmp_path / "falsified.xz", 1, old, new)))
 
