@@ -112,6 +112,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python api/generate.py --check
 	$(BIN)/python docs/generate.py --check
+	tests/packaging/lint-workflows
 
 generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
