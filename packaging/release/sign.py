@@ -40,15 +40,17 @@ def verify(sums: Path, signers: Path) -> None:
     """Raise ReleaseError unless the signature beside the checksums is that of a signer."""
     signature = sums.with_name(f"{sums.name}.sig")
     known = ("-f", signers, "-I", IDENTITY, "-n", NAMESPACE, "-s", signature)
-    _ssh_keygen("-Y", "verify", "-q", *known, text=sums.read_bytes())
+    _ssh_keygen("-Y", "verify", *known, text=sums.read_bytes())
 
 
 def _ssh_keygen(*arguments: str | Path, text: bytes | None = None) -> None:
     """Run ssh-keygen, which may ask for the passphrase of the key."""
     command = ("ssh-keygen", *map(str, arguments))
     try:
-        done = subprocess.run(command, input=text, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(command, input=text, capture_output=True, check=False)
     except FileNotFoundError:
         raise ReleaseError("ssh-keygen is missing; install openssh-client") from None
     if done.returncode:
-        raise ReleaseError(f"{' '.join(command[:3])}: {done.stderr.decode().strip()}")
+        raise ReleaseError(
+            f"{' '.join(command[:3])}: {(done.stderr or done.stdout).decode().strip()}"
+        )

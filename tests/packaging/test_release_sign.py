@@ -65,7 +65,9 @@ def test_a_user_notices_a_change(folder: Path, changed: str) -> None:
 
 def test_the_key_of_another_is_not_accepted(folder: Path) -> None:
     new_key(folder / "other")
-    with pytest.raises(ReleaseError, match=r"add the public key of .*other to allowed_signers"):
+    with pytest.raises(
+        ReleaseError, match=r"verify: \S.*; add the public key of .*other to allowed_signers"
+    ):
         sign_in(folder, "other")
     assert not (folder / "SHA256SUMS.sig").exists()
 
