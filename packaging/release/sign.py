@@ -51,6 +51,5 @@ def _ssh_keygen(*arguments: str | Path, text: bytes | None = None) -> None:
     except FileNotFoundError:
         raise ReleaseError("ssh-keygen is missing; install openssh-client") from None
     if done.returncode:
-        raise ReleaseError(
-            f"{' '.join(command[:3])}: {(done.stderr or done.stdout).decode().strip()}"
-        )
+        reason = (done.stderr or done.stdout).decode().strip().rstrip(".")
+        raise ReleaseError(f"{' '.join(command[:3])}: {reason}")
