@@ -18,7 +18,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/cluster tests/features
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e e2e-cluster e2e-features conformance faults lives bench \
-  fuzz lint generate cli-files dist deb rpm image wheels manifests release kubelet-answers clean
+  fuzz lint generate pictures cli-files dist deb rpm image wheels manifests release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -112,10 +112,15 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python api/generate.py --check
 	$(BIN)/python docs/generate.py --check
+	tests/packaging/lint-workflows
 
 generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
 	$(BIN)/python docs/generate.py
+
+# The pictures of the documents, in docs/pictures, from what the commands print on simulated machines.
+pictures: $(VENV)/.dev
+	$(BIN)/python -m tests.pictures
 
 # The man page and the shell completions, in build/cli.
 cli-files: $(VENV)/.dev

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nri_numamem.version import VERSION
-from release import changelog, checks, distributions, manifests, sources, wheelhouse
+from release import changelog, checks, distributions, manifests, sign, sources, wheelhouse
 from release.artefacts import artefacts, targets
 from release.errors import ReleaseError
-from release.publish import others, publish, size_text
+from release.publish import SUMS, others, publish, size_text
 
 MACHINE = os.uname().machine
 DIRECTORY = sources.ROOT / "dist"
@@ -36,6 +36,9 @@ def main() -> int:
         "--outdated",
         action="store_true",
         help="accept an OpenSSL or CPython that is older than Debian's newest",
+    )
+    release.add_argument(
+        "--sign", metavar="KEY", type=Path, help="sign SHA256SUMS with this private key of SSH"
     )
     args = parser.parse_args()
     try:
@@ -68,6 +71,8 @@ def show(paths: Sequence[Path]) -> None:
 def make_release(args: argparse.Namespace) -> None:
     """Build all artefacts and what describes them. Raises ReleaseError."""
     problems = list(checks.of_sources(sources.ROOT, VERSION, is_unreleased=args.unreleased))
+    if args.sign is not None:
+        problems += sign.problems(args.sign, sign.SIGNERS)
     problems = problems or list(checks.of_upgrade(sources.ROOT))
     if problems:
         raise ReleaseError("\n".join(problems))
@@ -81,6 +86,10 @@ def make_release(args: argparse.Namespace) -> None:
         if problems:
             raise ReleaseError("\n".join(problems))
     print(publish(found, DIRECTORY, VERSION, section, sources.newest_s()), end="")
+    if args.sign is None:
+        print(f"{SUMS} is not signed; RELEASE='--sign KEY' signs it", file=sys.stderr)
+    else:
+        sign.sign(DIRECTORY / SUMS, args.sign, sign.SIGNERS)
     more = others(found, DIRECTORY)
     if more:
         print(f"not part of the release: {', '.join(more)}", file=sys.stderr)

@@ -9,6 +9,7 @@ from release.changelog import Section
 from release.errors import ReleaseError
 
 SUMS = "SHA256SUMS"
+SIGNATURE = f"{SUMS}.sig"
 NOTES = "RELEASE_NOTES.md"
 
 
@@ -40,6 +41,7 @@ def publish(
     notes.write_text(f"# nri_numamem {version}\n\n{section.text}\n", encoding="utf-8")
     sums = "".join(f"{sbom.sha256_of(path)}  {path.name}\n" for path in [*written, notes])
     (directory / SUMS).write_text(sums, encoding="ascii")
+    (directory / SIGNATURE).unlink(missing_ok=True)  # of other checksums
     return table(artefacts, directory)
 
 
@@ -62,5 +64,5 @@ def size_text(path: Path) -> str:
 def others(artefacts: Sequence[Artefact], directory: Path) -> Sequence[str]:
     """Return the names of files in a directory that belong to no artefact."""
     names = {artefact.name for artefact in artefacts}
-    known = {*names, *(sbom.path_of(Path(name)).name for name in names), SUMS, NOTES}
+    known = {*names, *(sbom.path_of(Path(name)).name for name in names), SUMS, SIGNATURE, NOTES}
     return sorted(path.name for path in directory.iterdir() if path.name not in known)

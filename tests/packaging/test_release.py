@@ -10,7 +10,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from release import __main__ as program
-from release import changelog, checks, distributions, sbom, sources
+from release import changelog, checks, distributions, sbom, sign, sources
 from release.artefacts import Artefact, artefacts, c_library, targets
 from release.changelog import Section
 from release.errors import ReleaseError
@@ -149,9 +149,13 @@ def test_the_command_builds_and_publishes(
     assert program.main() == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("single executable file")
-    assert printed.err == "not part of the release: libraries\n"
-    notes = changelog.sections((ROOT / "CHANGELOG.md").read_text())[0].text
-    assert notes in (folder / "RELEASE_NOTES.md").read_text()
+    unsigned = "SHA256SUMS is not signed; RELEASE='--sign KEY' signs it\n"
+    assert printed.err == f"{unsigned}not part of the release: libraries\n"
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert (
+        changelog.notes(text, VERSION, is_unreleased=True).text
+        in (folder / "RELEASE_NOTES.md").read_text()
+    )
     sys.argv.append("--built")
     assert program.main() == 0
     assert built == ["all"]
@@ -177,6 +181,32 @@ def test_an_old_openssl_is_refused_without_an_option(
     assert program.main() == status
     assert ("make release: openssl is old\n" in capsys.readouterr().err) is bool(status)
     assert (folder / "SHA256SUMS").exists() is not bool(status)
+
+
+def test_a_key_that_cannot_sign_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "of_sources", lambda *_args, **_options: iter(()))
+    monkeypatch.setattr(program, "build", lambda: pytest.fail("built"))
+    monkeypatch.setattr(sys, "argv", ["release", "release", "--sign", str(tmp_path / "key")])
+    assert program.main() == 1
+    assert "give a private key of SSH" in capsys.readouterr().err
+
+
+def test_the_command_signs_last(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed: list[str] = []
+    monkeypatch.setattr(program, "DIRECTORY", folder)
+    monkeypatch.setattr(sources, "newest_s", lambda: 0)
+    monkeypatch.setattr(checks, "of_sources", lambda *_args, **_options: iter(()))
+    monkeypatch.setattr(checks, "of_upgrade", lambda _root: iter(()))
+    monkeypatch.setattr(sign, "problems", lambda _key, _signers: iter(()))
+    monkeypatch.setattr(sign, "sign", lambda sums, _key, _signers: signed.append(sums.read_text()))
+    (folder / "SHA256SUMS.sig").write_text("of an earlier release")
+    options = ["--built", "--unreleased", "--sign", "key"]
+    monkeypatch.setattr(sys, "argv", ["release", "release", *options])
+    assert program.main() == 0
+    assert signed == [(folder / "SHA256SUMS").read_text()]
+    assert not (folder / "SHA256SUMS.sig").exists()
 
 
 def test_all_problems_are_printed_before_anything_is_built(
