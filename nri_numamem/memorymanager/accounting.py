@@ -63,6 +63,29 @@ def assign(
     return _with_containers(state, machine, uid, containers)
 
 
+def assign_exactly(
+    state: State, uid: str, name: HolderName, charges: Mapping[str, Mapping[int, int]]
+) -> State:
+    """Assign a holder blocks with these charges: resource -> node id -> bytes, > 0.
+
+    All blocks lie on all of the nodes. Raises ValueError if the holder is assigned already, and
+    AccountingError for bytes that are not free.
+    """
+    if name in state.assignments.get(uid, {}):
+        raise ValueError(f"{name} of {uid} is assigned already")
+    machine = dict(state.machine_state)
+    for resource, by_node in charges.items():
+        for node_id, size_bytes in by_node.items():
+            node = machine[node_id]
+            table = node.table(resource).charge(size_bytes)
+            machine[node_id] = node.with_tables({**node.memory_map, resource: table})
+    nodes = NodeSet(chain.from_iterable(charges.values()))
+    request = {resource: sum(by_node.values()) for resource, by_node in charges.items()}
+    charged = {resource: dict(by_node) for resource, by_node in charges.items()}
+    blocks = add_blocks(machine, nodes, request, charged)
+    return _with_containers(state, machine, uid, {**state.assignments.get(uid, {}), name: blocks})
+
+
 def _with_containers(
     state: State,
     machine: Mapping[int, NodeState],

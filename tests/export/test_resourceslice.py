@@ -17,9 +17,8 @@ from nri_numamem.export.resourceslice import (
     resource_slice,
     with_classes,
 )
-from nri_numamem.memorymanager import PoolUse
-from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager import PoolUse, State
+from nri_numamem.memorymanager.claims import prepare
 from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, Partition
 from nri_numamem.numa.memory_nodes import MemoryNodes, WithoutCpus
@@ -47,11 +46,11 @@ def attribute(found: dict[str, Any], device: str, name: str) -> object:
 
 
 def with_claim(engine: Engine, uid: str, nodes: str, size_bytes: int) -> EngineState:
-    state = engine.state
-    accounting = assign(
-        state.accounting, uid, HolderKind.CLAIM, NodeSet.parse(nodes), {"memory": size_bytes}
-    )
-    return state.with_accounting(accounting)
+    found = NodeSet.parse(nodes)
+    amounts = {node_id: {"memory": size_bytes // len(found)} for node_id in found}
+    accounting = prepare(engine.state.accounting, uid, amounts)
+    assert isinstance(accounting, State), accounting
+    return engine.state.with_accounting(accounting)
 
 
 def machine_of(rows: list[list[int]]) -> Machine:

@@ -20,8 +20,7 @@ from nri_numamem.engine.setup import new_context
 from nri_numamem.export.noderesourcetopology import Host
 from nri_numamem.export.resourceslice import device_classes, resource_slice
 from nri_numamem.memorymanager import Reservation, State
-from nri_numamem.memorymanager.accounting import assign, remove_container
-from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager.claims import prepare, unprepare
 from nri_numamem.numa import Machine, NodeSet
 from tests.kubelet_managers.cpu_lives import (
     GI,
@@ -118,13 +117,6 @@ def _number(device: str) -> int:
     return int(device.lstrip(ascii_lowercase + "-"))
 
 
-def _overlapping(accounting: State, nodes: NodeSet) -> list[NodeSet]:
-    """Return the node sets of holders that have some of these nodes, and others."""
-    blocks = (b for holders in accounting.assignments.values() for b in holders[HolderKind.CLAIM])
-    affinities = {block.numa_affinity for block in blocks}
-    return [found for found in affinities if found != nodes and not found.isdisjoint(nodes)]
-
-
 class _Host:
     """The plugin's accounting of claims, and the slices made from it."""
 
@@ -159,21 +151,15 @@ class _Host:
     def end(self, name: str) -> None:
         """Free the pod's claim."""
         self._scheduler.free(name)
-        accounting = remove_container(self._state.accounting, name, HolderKind.CLAIM)
-        self._state = self._state.with_accounting(accounting)
+        self._state = self._state.with_accounting(unprepare(self._state.accounting, name))
         self._publish()
 
     def _charge(self, request: Request, nodes: NodeSet) -> None:
-        """Charge the claim; raise AssertionError if that would break the rule of groups."""
-        amounts, accounting = {"memory": request.memory_bytes}, self._state.accounting
-        is_even = len(nodes) > 1
-        charged = assign(
-            accounting, request.name, HolderKind.CLAIM, nodes, amounts, is_even=is_even
-        )
-        assert all(charged.machine_state[n].cells == nodes for n in nodes), "a mixed group"
-        assert not _overlapping(charged, nodes), "another set of nodes overlaps"
-        (block,) = charged.assignments[request.name][HolderKind.CLAIM]
-        assert block.charged == request.memory_bytes
+        """Charge the claim; raise AssertionError if the plugin would refuse it."""
+        part = request.memory_bytes // len(nodes)
+        amounts = {node_id: {"memory": part} for node_id in nodes}
+        charged = prepare(self._state.accounting, request.name, amounts)
+        assert isinstance(charged, State), f"{request.name}: {charged}"
         self._state = self._state.with_accounting(charged)
 
     def _publish(self) -> None:

@@ -1,0 +1,120 @@
+"""Resource claims in the accounting: amounts on the NUMA nodes that a scheduler chose.
+
+A claim is a holder that is its own owner (``holder``). It is charged once, with exact amounts for
+each node, whichever containers use it. A slice can be older than an assignment, so a claim is
+checked again when it is prepared:
+
+======================  ========================================================================
+claim of                admitted if
+======================  ========================================================================
+one NUMA node           the node is in no group, and can be the only node of a container
+several NUMA nodes      nothing else is assigned to them; the claim then makes a group of them
+either                  each node has the amounts free
+======================  ========================================================================
+
+Example: node 0 has 10Gi free, nodes 0-1 are a group. A claim of 4Gi on node 0 is refused, because
+the group's containers may use all of node 0.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nri_numamem.memorymanager.accounting import assign_exactly, remove_container
+from nri_numamem.memorymanager.blocks import resource_order
+from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager.state import State
+from nri_numamem.numa.quantity import humanize_bytes
+
+ClaimAmounts: TypeAlias = Mapping[int, Mapping[str, int]]
+"""Node id -> resource name -> bytes, > 0. There is at least one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRejection:
+    """Why a claim cannot be prepared."""
+
+    reasons: tuple[str, ...]
+    """One text for each NUMA node and amount that stands against it."""
+
+    def __str__(self) -> str:
+        """Return the reasons in one line."""
+        return "; ".join(self.reasons)
+
+
+def prepare(state: State, uid: str, amounts: ClaimAmounts) -> State | ClaimRejection:
+    """Charge a claim, or return why not; the same state for a claim that is charged already.
+
+    A claim cannot change: one that is charged with other amounts is refused.
+    """
+    charged = amounts_of(state, uid)
+    if charged is not None:
+        text = f"claim {uid} was prepared with other amounts: {_text_of(charged)}"
+        return state if charged == _plain(amounts) else ClaimRejection((text,))
+    reasons = tuple(_reasons(state, amounts))
+    if reasons:
+        return ClaimRejection(reasons)
+    return assign_exactly(state, uid, HolderKind.CLAIM, _by_resource(amounts))
+
+
+def unprepare(state: State, uid: str) -> State:
+    """Release a claim; the same state if it is not charged."""
+    return remove_container(state, uid, HolderKind.CLAIM)
+
+
+def amounts_of(state: State, uid: str) -> ClaimAmounts | None:
+    """Return the amounts of a claim; None if it is not charged."""
+    blocks = state.blocks(uid, HolderKind.CLAIM)
+    if blocks is None:
+        return None
+    found: dict[int, dict[str, int]] = {}
+    for block in blocks:
+        for node_id, size_bytes in block.charges:
+            found.setdefault(node_id, {})[block.type] = size_bytes
+    return found
+
+
+def _reasons(state: State, amounts: ClaimAmounts) -> Iterator[str]:
+    is_single = len(amounts) == 1
+    for node_id, wanted in sorted(amounts.items()):
+        node = state.machine_state.get(node_id)
+        if node is None:
+            yield f"there is no NUMA node {node_id} for pods"
+            continue
+        if is_single and len(node.cells) > 1:
+            yield f"NUMA node {node_id} is in group {node.cells}, which shares it with nothing"
+        if is_single and node.lacks_normal_memory:
+            yield f"NUMA node {node_id} has no normal memory and cannot be the only node"
+        if not is_single and node.number_of_assignments:
+            yield (
+                f"NUMA node {node_id} has other assignments; a claim of several NUMA nodes shares "
+                "them with nothing"
+            )
+        for resource in sorted(wanted, key=resource_order):
+            free = node.table(resource).free
+            if wanted[resource] > free:
+                short = humanize_bytes(wanted[resource] - free, round_up=True)
+                yield (
+                    f"NUMA node {node_id} has {resource} {humanize_bytes(free)} free of "
+                    f"{humanize_bytes(wanted[resource], round_up=True)} requested, {short} short"
+                )
+
+
+def _by_resource(amounts: ClaimAmounts) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for node_id, wanted in amounts.items():
+        for resource, size_bytes in wanted.items():
+            found.setdefault(resource, {})[node_id] = size_bytes
+    return found
+
+
+def _plain(amounts: ClaimAmounts) -> dict[int, dict[str, int]]:
+    return {node_id: dict(wanted) for node_id, wanted in amounts.items()}
+
+
+def _text_of(amounts: ClaimAmounts) -> str:
+    return ", ".join(
+        f"{resource} {humanize_bytes(wanted[resource], round_up=True)} on NUMA node {node_id}"
+        for node_id, wanted in sorted(amounts.items())
+        for resource in sorted(wanted, key=resource_order)
+    )
