@@ -21,8 +21,8 @@ _TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))
 
 # Command of the page -> words in its output, and words that are not there. {pod} is rejected.
 _EXPECTED = {
-    "journalctl -t nri-numamem": ((" machine version=", " pod={pod} "), ()),
-    "journalctl -t nri-numamem -p warning": ((" pod={pod} ",), (" machine version=",)),
+    "journalctl -t nri-numamem": ((" machine: version=", "/{pod}/"), ()),
+    "journalctl -t nri-numamem -p warning": (("/{pod}/",), (" machine: version=",)),
     "journalctl NRI_NUMAMEM_EVENT=rejected -o verbose": (
         ("NRI_NUMAMEM_POD={pod}", "NRI_NUMAMEM_REASON=", "PRIORITY=4"),
         ("NRI_NUMAMEM_EVENT=machine",),
