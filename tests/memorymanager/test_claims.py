@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from nri_numamem.memorymanager import State, default_state
-from nri_numamem.memorymanager.accounting import assign, remove_container
+from nri_numamem.memorymanager.accounting import assign, assign_exactly, remove_container
 from nri_numamem.memorymanager.claims import (
     ClaimAmounts,
     ClaimRejection,
@@ -17,6 +17,7 @@ from nri_numamem.memorymanager.claims import (
 )
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.memorymanager.invariants import check_accounting, check_groups
+from nri_numamem.memorymanager.state import AccountingError
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 1 << 20
@@ -120,6 +121,14 @@ def test_prepare_is_idempotent() -> None:
         "claim c was prepared with other amounts: memory 30Mi on NUMA node 1"
     )
     assert refused(state, "c", memory(n0=30)).startswith("claim c was prepared")
+
+
+def test_exact_amounts_are_assigned_once() -> None:
+    state = prepared(empty(), "c", memory(n1=30))
+    with pytest.raises(ValueError, match=r"\(claim\) of c is assigned already"):
+        assign_exactly(state, "c", HolderKind.CLAIM, {"memory": {1: MI}})
+    with pytest.raises(AccountingError, match="cannot charge"):
+        assign_exactly(state, "d", HolderKind.CLAIM, {"memory": {1: 71 * MI}})
 
 
 def test_unprepare_is_idempotent() -> None:
