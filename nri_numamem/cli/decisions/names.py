@@ -30,6 +30,15 @@ class Names:
         """NAMESPACE/POD."""
         return f"{self.namespace}/{self.pod}"
 
+    def document(self) -> dict[str, object]:
+        """Return the names as in a document."""
+        return {
+            "namespace": self.namespace,
+            "pod": self.pod,
+            "podUid": self.pod_uid,
+            "container": self.container,
+        }
+
 
 def names_of(entry: Recorded) -> Names:
     """Return the names in an entry; "" for those that it lacks."""

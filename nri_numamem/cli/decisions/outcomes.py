@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 
+from nri_numamem.cli.render.texts import known_time
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
@@ -47,6 +48,17 @@ _OUTCOMES: Mapping[type[Record], Outcome] = {
 }
 """Of the records that always decide the same."""
 
+_CAUSES: Mapping[type[Record], str] = {
+    containers.UnpinnedNoCapacity: "whenUnsatisfiable is RunUnpinned, and nothing fits",
+    containers.RunningUnpinnedNoCapacity: "it was created while the plugin was away, and nothing "
+    "fits",
+    containers.UnreportedContainerFound: "the runtime did not report it, and nothing fits",
+    connection.RequestTimedOut: "its creation took too long and got an empty reply",
+    connection.InternalError: "a bug in the plugin: its creation got an empty reply",
+    running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
+    running.CpusetMemsConflict: "its cpuset.mems was set later, by the kubelet's Memory "
+    "Manager, another plugin or an operator",
+}
 
 Considering = Decided | running.Resized | running.ResizeRejected
 """Records of decisions with the node sets that were considered."""
@@ -61,6 +73,11 @@ class Refusals:
     count: int
     first_s: float
     last_s: float
+
+    def document(self) -> dict[str, object]:
+        """Return the number and the times as in a document."""
+        first, last = known_time(self.first_s), known_time(self.last_s)
+        return {"count": self.count, "first": first, "last": last}
 
 
 def outcome_of(entry: Recorded) -> Outcome | None:
@@ -77,6 +94,22 @@ def outcome_of(entry: Recorded) -> Outcome | None:
             return Outcome.UNPINNED
         case record:
             return _OUTCOMES.get(type(record))
+
+
+def cause_of(record: Record) -> str:
+    """Return why a container runs unpinned, or has nodes from elsewhere; "" for other records."""
+    match record:
+        case (
+            MemoryPolicyRejected(cause=cause)
+            | burstable_pods.BurstableNotPinned(cause=cause)
+            | burstable_pods.BurstableUnpinned(cause=cause)
+            | containers.Adopted(cause=cause)
+        ):
+            return cause
+        case running.CpusetMemsMissing() if record.cause:
+            return record.cause
+        case _:
+            return _CAUSES.get(type(record), "")
 
 
 def repeats(entry: Recorded) -> int:

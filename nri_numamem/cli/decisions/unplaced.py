@@ -12,7 +12,6 @@ from nri_numamem.cli.decisions.outcomes import (
     refusals_of,
     request_of,
 )
-from nri_numamem.cli.render.texts import known_time
 from nri_numamem.engine.records.record import Amounts
 from nri_numamem.host.pod_cgroups import (
     guaranteed_pods,
@@ -61,11 +60,12 @@ def refused_now(state_file: Path, cgroup_root: Path) -> tuple[Unplaced, ...]:
 
     Raises OSError if the history beside the state file cannot be read.
     """
-    entries, _ = read_records(read_history(state_file).entries)
-    found = unplaced(entries, pods_present(cgroup_root))
-    return tuple(
-        each for each in found if each.outcome is Outcome.REFUSED and each.is_present is not False
-    )
+    entries, present = read_history(state_file).entries, pods_present(cgroup_root)
+    if present is not None:  # a full history takes seconds to read into records
+        entries = tuple(entry for entry in entries if entry.pod_uid in present)
+    recorded, _ = read_records(entries)
+    found = unplaced(recorded, present)
+    return tuple(each for each in found if each.outcome is Outcome.REFUSED)
 
 
 def pods_present(cgroup_root: Path) -> Collection[str] | None:
@@ -82,14 +82,9 @@ def unplaced_document(found: Iterable[Unplaced]) -> list[dict[str, object]]:
     """Return the containers as in a document; docs/explain.md describes it."""
     return [
         {
-            "namespace": each.names.namespace,
-            "pod": each.names.pod,
-            "podUid": each.names.pod_uid,
-            "container": each.names.container,
+            **each.names.document(),
             "outcome": each.outcome.value,
-            "count": each.refusals.count,
-            "first": known_time(each.refusals.first_s),
-            "last": known_time(each.refusals.last_s),
+            **each.refusals.document(),
             "podPresent": each.is_present,
         }
         for each in found

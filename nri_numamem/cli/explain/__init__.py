@@ -165,18 +165,9 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
     names, refusals = story.names, story.refusals
     now, advice = plans.of(names), plans.advice(story)
     return {
-        "namespace": names.namespace,
-        "pod": names.pod,
-        "podUid": names.pod_uid,
-        "container": names.container,
+        **names.document(),
         "outcome": story.outcome.value,
-        "repeated": None
-        if refusals is None
-        else {
-            "count": refusals.count,
-            "first": known_time(refusals.first_s),
-            "last": known_time(refusals.last_s),
-        },
+        "repeated": None if refusals is None else refusals.document(),
         "decisions": [_entry(entry) for entry in story.decisions],
         "later": [_entry(entry) for entry in story.later],
         "siblings": [_entry(entry) for entry in story.siblings],

@@ -69,10 +69,7 @@ def assigned_document(found: Iterable[Assigned]) -> list[dict[str, object]]:
     """Return the containers as in a document; docs/explain.md describes it."""
     return [
         {
-            "namespace": each.names.namespace,
-            "pod": each.names.pod,
-            "podUid": each.names.pod_uid,
-            "container": each.names.container,
+            **each.names.document(),
             "nodes": list(each.nodes),
             "resources": dict(each.amounts),
             "ended": each.has_ended,

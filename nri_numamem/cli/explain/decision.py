@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from nri_numamem.cli.decisions.names import Names, names_of
-from nri_numamem.cli.decisions.outcomes import Requesting, amounts_text, request_of
+from nri_numamem.cli.decisions.outcomes import Requesting, amounts_text, cause_of, request_of
 from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.admission import preset
 from nri_numamem.engine.admission.records import (
@@ -33,17 +33,6 @@ _OBSTACLES = {
     NO_MEMORY_LIMIT: "no memory limit",
     NO_CPU_LIMIT: "no CPU limit",
     CPU_REQUEST_BELOW_LIMIT: "a CPU request below its limit",
-}
-_CAUSES: Mapping[type[Record], str] = {
-    containers.UnpinnedNoCapacity: "whenUnsatisfiable is RunUnpinned, and nothing fits",
-    containers.RunningUnpinnedNoCapacity: "it was created while the plugin was away, and nothing "
-    "fits",
-    containers.UnreportedContainerFound: "the runtime did not report it, and nothing fits",
-    connection.RequestTimedOut: "its creation took too long and got an empty reply",
-    connection.InternalError: "a bug in the plugin: its creation got an empty reply",
-    running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
-    running.CpusetMemsConflict: "its cpuset.mems was set later, by the kubelet's Memory "
-    "Manager, another plugin or an operator",
 }
 _AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"
 _BURSTABLE = "restart the pod when the cause is gone: a new container is pinned if it can be"
@@ -78,7 +67,7 @@ _WithPrevious = running.Resized | running.CpusetMemsConflict | burstable_pods.Bu
 def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
     """Yield label and text of what a decision was about."""
     content = containers.content_of(entry.record)
-    because = _cause_of(entry.record)
+    because = cause_of(entry.record)
     if because:
         yield "because", because
     request = request_of(entry)
@@ -117,22 +106,6 @@ def pages_texts(pages: PagesShown) -> Iterator[str]:
 def _policy(record: containers.Unplaced | pods.PodRejected) -> str:
     partition = f"; partition {record.partition}" if record.partition else ""
     return f"topologyManagerPolicy {record.policy}{partition}; {record.reason}"
-
-
-def _cause_of(record: Record) -> str:
-    """Return why a container runs unpinned; "" for other records."""
-    match record:
-        case (
-            MemoryPolicyRejected(cause=cause)
-            | burstable_pods.BurstableNotPinned(cause=cause)
-            | burstable_pods.BurstableUnpinned(cause=cause)
-            | containers.Adopted(cause=cause)
-        ):
-            return cause
-        case running.CpusetMemsMissing() if record.cause:
-            return record.cause
-        case _:
-            return _CAUSES.get(type(record), "")
 
 
 def _amounts(content: Flat) -> Iterator[tuple[str, str]]:

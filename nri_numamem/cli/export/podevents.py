@@ -1,13 +1,13 @@
 """Events of pods from the history: containers that are refused, and that run unpinned."""
 
 from collections.abc import Iterator
-from inspect import getdoc
 from pathlib import Path
 
 from nri_numamem.cli.decisions.names import Names, names_of
-from nri_numamem.cli.decisions.outcomes import Outcome, outcome_of, repeats
+from nri_numamem.cli.decisions.outcomes import Outcome, cause_of, outcome_of, repeats
 from nri_numamem.cli.render.texts import format_time
-from nri_numamem.engine.records.containers import Rejected, content_of
+from nri_numamem.engine.records.containers import Rejected, Unplaced, content_of
+from nri_numamem.engine.records.pods import PodRejected
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.podevents import PodEvent
 from nri_numamem.observe.history.records import Recorded, read_records
@@ -77,7 +77,5 @@ def _message(record: Record, names: Names, state: str) -> str:
 
 
 def _why(record: Record) -> str:
-    """Return the cause in a record, or what its event means."""
     content = content_of(record)
-    found = getattr(content, "message", "") or getattr(content, "cause", "")
-    return found or " ".join((getdoc(type(record)) or record.event).split()).removesuffix(".")
+    return content.message if isinstance(content, Unplaced | PodRejected) else cause_of(record)

@@ -4,7 +4,7 @@ docs/status.md describes it. New keys may come in any release; a key that goes, 
 meaning, raises the version.
 """
 
-from nri_numamem.cli.decisions.unplaced import Unplaced, unplaced_document
+from nri_numamem.cli.decisions.unplaced import Unplaced
 from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time, known_time
@@ -132,9 +132,8 @@ def _largest(largest: Largest | None) -> dict[str, object] | None:
 
 
 def _refused(found: Unplaced) -> dict[str, object]:
-    document = unplaced_document([found])[0]
-    names = ("namespace", "pod", "podUid", "container", "count", "first", "last")
-    return {name: document[name] for name in names} | {"requestBytes": dict(found.request)}
+    names, refusals = found.names.document(), found.refusals.document()
+    return {**names, **refusals, "requestBytes": dict(found.request)}
 
 
 def _container(row: ContainerRow) -> dict[str, object]:

@@ -44,6 +44,11 @@ class Entry:
     request_id: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def pod_uid(self) -> str:
+        """UID of the pod that the record is about; "" if it is about none."""
+        return str(self.fields.get("pod_uid", ""))
+
 
 def encode_header(number: int) -> bytes:
     """Return the first line of a segment."""
@@ -127,8 +132,8 @@ def read_history(state_file: Path) -> History:
     """
     with ExitStack() as stack:
         # Both are opened before either is read: a segment that is begun meanwhile is left out.
-        opened = [_open(beside(state_file, name), stack) for name in NAMES]
-        files = [file for file in opened if file is not None]
+        opened = [open_segment(beside(state_file, name)) for name in NAMES]
+        files = [stack.enter_context(file) for file in opened if file is not None]
         segments = [(header_number(file.readline(_LINE_LIMIT_BYTES)), file) for file in files]
         numbered = sorted(
             (number, index) for index, (number, _) in enumerate(segments) if number is not None
@@ -145,12 +150,13 @@ def read_history(state_file: Path) -> History:
     return History(tuple(entries), skipped)
 
 
-def _open(path: Path, stack: ExitStack) -> BinaryIO | None:
+def open_segment(path: Path) -> BinaryIO | None:
+    """Open the file of a segment; return None if it does not exist. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    return stack.enter_context(os.fdopen(descriptor, "rb"))
+    return os.fdopen(descriptor, "rb")
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nri_numamem.observe.files import beside
-from nri_numamem.observe.history.lines import NAMES, Entry, decode_entry
+from nri_numamem.observe.history.lines import NAMES, Entry, decode_entry, open_segment
 
 FIRST_BYTES = 256 << 10
 """What the first reading takes of the end of each segment: some hundred decisions."""
@@ -37,12 +37,11 @@ class HistoryTail:
         before, ends = self._ends, dict[int, int]()
         found: list[Entry] = []
         for path in self._paths:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            except FileNotFoundError:
+            segment = open_segment(path)
+            if segment is None:
                 continue
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
+            with segment as file:
+                status = os.fstat(file.fileno())
                 begin = _begin(before, status)
                 ends[status.st_ino] = begin
                 for line, end in _complete_lines(file, begin):

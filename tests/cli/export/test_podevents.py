@@ -50,8 +50,8 @@ def test_refusals_of_a_real_engine(tmp_path: Path) -> None:
             {"qos_class": "Guaranteed", "sandbox_id": "s"},
             "NUMAMemoryUnpinned",
             (
-                "container c runs on all NUMA nodes; MORE: A request took too long and got an "
-                "empty reply; its container runs unpinned"
+                "container c runs on all NUMA nodes; MORE: its creation took too long and got an "
+                "empty reply"
             ),
         ),
         (

@@ -30,6 +30,11 @@ def test_the_format_of_version_1() -> None:
     assert header_number(encode_header(7)) == 7
 
 
+def test_the_pod_of_an_entry() -> None:
+    assert Entry(1.0, "admitted", "", {"pod_uid": "u", "pod": "p"}).pod_uid == "u"
+    assert Entry(1.0, "started").pod_uid == ""
+
+
 def test_names_may_be_anything() -> None:
     entry = Entry(1.0, "admitted", "", {"pod": "a\nb\ud800\x1b"})
     line = encode_entry(entry)
