@@ -28,11 +28,12 @@ from collections.abc import Iterable, Mapping
 from nri_numamem.engine.core.context import Context
 from nri_numamem.export.amounts import Amounts, single_node_amounts
 from nri_numamem.export.noderesourcetopology import MANAGED_BY, PARTITION, Host, partition_names
-from nri_numamem.memorymanager import NodeState, State
-from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager import State
+from nri_numamem.memorymanager.blocks import page_bytes
+from nri_numamem.memorymanager.claims import amounts_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import NodeSet
-from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "numamem.io"
@@ -44,8 +45,6 @@ CLASS_PREFIX = "dra."
 SEVERAL_NODES = "-multi-numa"
 """The end of the names of classes for requests of several nodes."""
 
-MEMORY_STEP_BYTES = 4096
-"""Requests are rounded up to it."""
 DEVICE_LIMIT = 128
 """The API server's limit for a slice."""
 
@@ -107,26 +106,24 @@ def _devices(host: Host) -> Iterable[dict[str, object]]:
     amounts = single_node_amounts(host.context, host.state, host.pool_use)
     held = bytes_of_claims(accounting)
     nodes = _fullest_first(host.context, amounts)
-    attributes = {n: _attributes(host.context, n, accounting.machine_state[n]) for n in nodes}
+    attributes = _attributes(host.context, accounting, nodes)
     for resource in present_resources(accounting):
         for node_id in nodes:
             if len(accounting.machine_state[node_id].cells) > 1:
                 continue
             size_bytes = amounts[node_id][resource].available + held.get((node_id, resource), 0)
-            step_bytes = _step_bytes(resource)
-            if size_bytes >= 2 * step_bytes:
-                yield _device(node_id, resource, size_bytes, step_bytes, attributes[node_id])
+            if size_bytes >= 2 * page_bytes(resource):
+                yield _device(node_id, resource, size_bytes, attributes[node_id])
 
 
 def bytes_of_claims(accounting: State) -> Mapping[tuple[int, str], int]:
     """Return (node id, resource) -> the bytes that resource claims hold."""
-    held: dict[tuple[int, str], int] = {}
-    for holders in accounting.assignments.values():
-        for block in holders.get(HolderKind.CLAIM, ()):
-            for node_id, size_bytes in block.charges:
-                key = node_id, block.type
-                held[key] = held.get(key, 0) + size_bytes
-    return held
+    return sum_amounts(
+        ((node_id, resource), size_bytes)
+        for uid in accounting.assignments
+        for node_id, held in (amounts_of(accounting, uid) or {}).items()
+        for resource, size_bytes in held.items()
+    )
 
 
 def _fullest_first(context: Context, found: Mapping[int, Mapping[str, Amounts]]) -> list[int]:
@@ -134,18 +131,20 @@ def _fullest_first(context: Context, found: Mapping[int, Mapping[str, Amounts]])
     return sorted(found, key=lambda n: (n in last_resort, found[n][MEMORY].available, n))
 
 
-def _attributes(context: Context, node_id: int, node: NodeState) -> dict[str, object]:
-    found: dict[str, object] = {
-        NUMA_NODE: {"int": node_id},
-        "tier": {"string": context.classification.classes[node_id].value},
-        "empty": {"bool": node.number_of_assignments == 0},
-    }
-    socket = _sockets(context).get(node_id)
-    if socket is not None:
-        found["socket"] = {"int": socket}
-    partition = partition_names(context).get(node_id)
-    if partition is not None:
-        found[PARTITION] = {"string": partition}
+def _attributes(
+    context: Context, accounting: State, nodes: Iterable[int]
+) -> dict[int, dict[str, object]]:
+    """Return node id -> the attributes of the devices of a node."""
+    sockets, partitions = _sockets(context), partition_names(context)
+    found: dict[int, dict[str, object]] = {}
+    for n in nodes:
+        is_empty = accounting.machine_state[n].number_of_assignments == 0
+        tier = context.classification.classes[n].value
+        found[n] = {NUMA_NODE: {"int": n}, "tier": {"string": tier}, "empty": {"bool": is_empty}}
+        if n in sockets:
+            found[n]["socket"] = {"int": sockets[n]}
+        if n in partitions:
+            found[n][PARTITION] = {"string": partitions[n]}
     return found
 
 
@@ -165,14 +164,10 @@ def _sockets(context: Context) -> Mapping[int, int]:
     return {node_id: number for number, group in enumerate(groups) for node_id in group}
 
 
-def _step_bytes(resource: str) -> int:
-    return MEMORY_STEP_BYTES if resource == MEMORY else hugepages_page_size(resource)
-
-
 def _device(
-    node_id: int, resource: str, size_bytes: int, step_bytes: int, attributes: Mapping[str, object]
+    node_id: int, resource: str, size_bytes: int, attributes: Mapping[str, object]
 ) -> dict[str, object]:
-    step = str(step_bytes)
+    step = str(page_bytes(resource))  # requests are rounded up to it
     return {
         "name": f"{resource.lower()}-{node_id}",
         "allowMultipleAllocations": True,

@@ -11,7 +11,7 @@ from typing import Protocol
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
 from nri_numamem.engine.records.record import Record
-from nri_numamem.export.conditions import Conditions, Problem
+from nri_numamem.export.conditions import Conditions, Input, Problem
 from nri_numamem.export.podevents import ApplyEvent, EventWriter, PodEvent
 from nri_numamem.export.requests import (
     APPLY,
@@ -219,8 +219,10 @@ class Exporter:
         self._status = status
 
     def _status_text(self) -> str | None:
-        if self._looks.reading.document is None:
-            return f"no object: {self._looks.reading.problems[-1].text}"
+        reading = self._looks.reading
+        if reading.document is None:
+            why = (each.text for each in reading.problems if each.input is Input.OBJECT)
+            return f"no object: {next(why)}"
         if self._writer.problem:
             return f"not written: {self._writer.problem}"
         return f"wrote {self._node_name}" if self._writer.was_written else None

@@ -82,14 +82,11 @@ def _reasons(state: State, amounts: ClaimAmounts) -> Iterator[str]:
             yield f"there is no NUMA node {node_id} for pods"
             continue
         if is_single and len(node.cells) > 1:
-            yield f"NUMA node {node_id} is in group {node.cells}, which shares it with nothing"
+            yield f"NUMA node {node_id} is in group {node.cells}; a claim of one node cannot use it"
         if is_single and node.lacks_normal_memory:
             yield f"NUMA node {node_id} has no normal memory and cannot be the only node"
         if not is_single and node.number_of_assignments:
-            yield (
-                f"NUMA node {node_id} has other assignments; a claim of several NUMA nodes shares "
-                "them with nothing"
-            )
+            yield f"NUMA node {node_id} has assignments; a claim of several nodes needs empty ones"
         for resource in sorted(wanted, key=resource_order):
             free = node.table(resource).free
             if wanted[resource] > free:

@@ -263,6 +263,14 @@ def test_events_of_pods_need_no_object() -> None:
     assert world.methods() == ["PATCH"]
 
 
+def test_the_status_names_why_there_is_no_object() -> None:
+    world = World()
+    problems = (Problem(Input.OBJECT, "no plugin"), Problem(Input.HISTORY, "no Events of pods"))
+    world.reading = Reading(None, problems)
+    world.run(LOOK_S / 2)
+    assert world.reports == ["ready: no object: no plugin"]
+
+
 def test_an_event_that_is_not_written_does_not_stop_the_object() -> None:
     world = World()
     world.run(LOOK_S / 2)

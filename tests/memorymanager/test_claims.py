@@ -86,13 +86,11 @@ def test_a_claim_of_several_nodes_has_exact_amounts() -> None:
 def test_several_nodes_are_shared_with_nothing() -> None:
     pair = memory(n0=10, n1=10)
     single = prepared(empty(), "c", memory(n1=1))
-    expected = (
-        "NUMA node 1 has other assignments; a claim of several NUMA nodes shares them with nothing"
-    )
+    expected = "NUMA node 1 has assignments; a claim of several nodes needs empty ones"
     assert refused(single, "d", pair) == expected
     group = prepared(empty(), "c", pair)
     assert refused(group, "d", memory(n1=1)) == (
-        "NUMA node 1 is in group 0-1, which shares it with nothing"
+        "NUMA node 1 is in group 0-1; a claim of one node cannot use it"
     )
     assert "; ".join([expected.replace("1", "0", 1), expected]) == refused(group, "d", pair)
     prepared(group, "d", memory(n2=1))
