@@ -16,7 +16,7 @@ Example: node 0 has 10Gi free, nodes 0-1 are a group. A claim of 4Gi on node 0 i
 the group's containers may use all of node 0.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,10 +24,94 @@ from nri_numamem.memorymanager.accounting import assign_exactly, remove_containe
 from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.memorymanager.state import State
-from nri_numamem.numa.quantity import humanize_bytes
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import MAX_BYTES, humanize_bytes, is_memory_resource, sum_amounts
 
 ClaimAmounts: TypeAlias = Mapping[int, Mapping[str, int]]
 """Node id -> resource name -> bytes, > 0. There is at least one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A resource claim, as the scheduler allocated it."""
+
+    uid: str
+    namespace: str
+    name: str
+    requests: Mapping[str, ClaimAmounts]
+    """Name of the request -> amounts; a container can use one request or all of them."""
+    pods: frozenset[str] = frozenset()
+    """Uids of pods that use it; there can be others."""
+
+    @property
+    def amounts(self) -> ClaimAmounts:
+        """The sum of its requests."""
+        return sum_of(self.requests.values())
+
+    def __str__(self) -> str:
+        """Return the name for messages."""
+        return f"{self.namespace}/{self.name}"
+
+
+def sum_of(several: Iterable[ClaimAmounts]) -> ClaimAmounts:
+    """Return the sum of amounts."""
+    return _by_node(
+        sum_amounts(
+            ((node_id, resource), size_bytes)
+            for amounts in several
+            for node_id, wanted in amounts.items()
+            for resource, size_bytes in wanted.items()
+        )
+    )
+
+
+def nodes_of(amounts: ClaimAmounts) -> NodeSet:
+    """Return the NUMA nodes of amounts."""
+    return NodeSet(amounts)
+
+
+def total_of(amounts: ClaimAmounts, resource: str) -> int:
+    """Return the bytes of a resource on all nodes."""
+    return sum(wanted.get(resource, 0) for wanted in amounts.values())
+
+
+def format_amounts(amounts: ClaimAmounts) -> str:
+    """Return amounts as one argument of a program: "memory@1=4096,hugepages-2Mi@1=2097152"."""
+    return ",".join(
+        f"{resource}@{node_id}={wanted[resource]}"
+        for node_id, wanted in sorted(amounts.items())
+        for resource in sorted(wanted, key=resource_order)
+    )
+
+
+def parse_amounts(text: str) -> ClaimAmounts:
+    """Return the amounts that `format_amounts` wrote; raises ValueError."""
+    found: dict[tuple[int, str], int] = {}
+    for part in text.split(","):
+        place, is_assigned, size = part.partition("=")
+        resource, _at, node = place.partition("@")
+        if not (is_assigned and is_memory_resource(resource)):
+            raise ValueError(f"{part!r} is not RESOURCE@NODE=BYTES")
+        key = (_number(node), resource)
+        if key in found:
+            raise ValueError(f"{place!r} is there twice")
+        found[key] = _number(size)
+        if not 0 < found[key] <= MAX_BYTES:
+            raise ValueError(f"{size!r} is not an amount")
+    return _by_node(found)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_BYTES))):
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _by_node(sizes: Mapping[tuple[int, str], int]) -> dict[int, dict[str, int]]:
+    found: dict[int, dict[str, int]] = {}
+    for (node_id, resource), size_bytes in sizes.items():
+        found.setdefault(node_id, {})[resource] = size_bytes
+    return found
 
 
 @dataclass(frozen=True, slots=True)
