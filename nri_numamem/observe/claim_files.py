@@ -68,6 +68,8 @@ class Intents(NamedTuple):
     """By uid of the claim."""
     problems: tuple[str, ...]
     """One text for each file that cannot be used."""
+    uids: frozenset[str]
+    """Of all intents, also those that cannot be used."""
 
 
 def directory_of(state_file: Path) -> Path:
@@ -116,7 +118,8 @@ def read_intents(directory: Path) -> Intents:
     """Return the intents of a host; raises OSError if the directory cannot be read."""
     found: list[Intent] = []
     problems: list[str] = []
-    for path in _files(directory / "intents"):
+    paths = list(_files(directory / "intents"))
+    for path in paths:
         try:
             found.append(read_intent(path))
         except FileNotFoundError:
@@ -125,7 +128,7 @@ def read_intents(directory: Path) -> Intents:
             problems.append(f"{path}: {reason_of(error)}")
         except ClaimFileError as error:
             problems.append(str(error))
-    return Intents(tuple(found), tuple(problems))
+    return Intents(tuple(found), tuple(problems), frozenset(path.stem for path in paths))
 
 
 def read_intent(path: Path) -> Intent:

@@ -15,12 +15,12 @@ from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
-    PolicyRequest,
     RunPodSandbox,
     StopContainer,
     StopPodSandbox,
     UpdateContainer,
 )
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.records.record import Record

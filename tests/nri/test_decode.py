@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.nri import nri_subset_pb2 as api
@@ -449,7 +450,7 @@ def test_the_annotation_of_the_container_precedes_that_of_the_pod(
 ) -> None:
     decoder = Decoder(Facts(sets_policies=sets_policies))
     event = decoder.create_container(annotated(annotations, "kata"))
-    assert event.policy_request == events.PolicyRequest(expected, "kata")
+    assert event.policy_request == PolicyRequest(expected, "kata")
 
 
 @pytest.mark.parametrize("sets_policies", [False, True])
@@ -460,14 +461,14 @@ def test_other_annotations_are_not_in_the_event(*, sets_policies: bool) -> None:
 
 
 def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
-    old = events.PolicySupport("it is old")
-    found = {"": events.PolicySupport(), "old": old}
+    old = PolicySupport("it is old")
+    found = {"": PolicySupport(), "old": old}
     decoder = Decoder(Facts(sets_policies=True, policy_support=found.get))
     event = decoder.create_container(annotated({}))
-    assert event.policy_request == events.PolicyRequest()
+    assert event.policy_request == PolicyRequest()
     decoder.forget_sandboxes()
     event = decoder.create_container(annotated({PREFIX: "bind"}, "old"))
-    assert event.policy_request == events.PolicyRequest("bind", "old", old)
+    assert event.policy_request == PolicyRequest("bind", "old", old)
 
 
 def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:
