@@ -246,6 +246,7 @@ class Service:
             self.dump_state()
         self.live.take(numbers, signals.wake_up)
         self.jobs.run_due("claims")
+        self._offer_state(0.0)
         return not numbers.isdisjoint(STOPPING)
 
     def dump_state(self) -> None:
@@ -285,8 +286,7 @@ class Service:
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
         """Hand over the state to be written; not within a request, because its time is limited."""
         self._description.flush()
-        engine = self.requests.engine
-        if engine is not None:
+        if (engine := self.requests.engine) is not None:
             self._state_store.offer(engine.state)
         return ()
 

@@ -6,6 +6,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
 from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.claims import ClaimUse
 from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import _SANDBOX_CACHE_SIZE, Decoder, _with_present_limit
@@ -93,6 +94,40 @@ def test_create_container_has_all_facts_of_a_decision() -> None:
         ),
     )
     assert cgroups.read == ["/kubepods/poduid"]
+
+
+PROGRAM = "/usr/libexec/nri-numamem/claim-hook"
+ARGUMENTS = ["claim-hook", "uid-1", "mem", "1", "memory@1=4096", "ns/claim"]
+CLAIM = ClaimUse("uid-1", "mem", {1: {"memory": 4096}}, "ns/claim")
+
+
+def with_hooks(*hooks: tuple[str, list[str]]) -> api.Container:
+    made = container()
+    for path, arguments in hooks:
+        made.hooks.create_runtime.add(path=path, args=arguments)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("hooks", "claims"),
+    [
+        ([(PROGRAM, ARGUMENTS)], (CLAIM,)),
+        ([("/other", ARGUMENTS), (PROGRAM, ARGUMENTS), (PROGRAM, ARGUMENTS)], (CLAIM, CLAIM)),
+        ([(PROGRAM, [*ARGUMENTS, "more"])], (CLAIM,)),
+        ([(PROGRAM, [])], (ClaimUse("", "", {}),)),
+        ([(PROGRAM, [*ARGUMENTS[:4], "memory@1=x"])], (ClaimUse("uid-1", "mem", {}),)),
+        ([(f"{PROGRAM}/", ARGUMENTS)], ()),
+        ([], ()),
+    ],
+)
+def test_the_hooks_of_the_program_have_the_claims_of_a_container(
+    hooks: list[tuple[str, list[str]]], claims: tuple[ClaimUse, ...]
+) -> None:
+    request = api.CreateContainerRequest(pod=pod(), container=with_hooks(*hooks))
+    decoder = Decoder(Facts(hook_program=PROGRAM))
+    assert decoder.create_container(request).container.claims == claims
+    assert decoder.running_container(request.container, None).claims == claims
+    assert Decoder().create_container(request).container.claims == ()
 
 
 def test_an_empty_message_is_no_error() -> None:

@@ -20,11 +20,14 @@ from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbo
 from nri_numamem.engine.core.fields import PREFIX, pod_name
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan
 from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.request import request_of_pod
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.claims import records
 from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.memorymanager import remove_container
 from nri_numamem.memorymanager.claims import ClaimUse, nodes_of, sum_of
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_resource, humanize_bytes
 from nri_numamem.numa.quantity import hugepages_page_size, sum_amounts
 
@@ -64,9 +67,20 @@ def create(context: Context, state: EngineState, event: CreateContainer) -> Deci
 
     def transition() -> Transition:
         after = with_users(state.with_pod(pod), pod, container, found, limits.final)
-        return Transition(pod_scope.take_from_pool(context, after, pod), (record,))
+        return Transition(_with_pool(context, after, pod), (record,))
 
     return Decision(Plan(adjustment), transition)
+
+
+def _with_pool(context: Context, state: EngineState, pod: PodSandbox) -> EngineState:
+    """Return the state in which the pod's pool does not contain what the pod's claims have.
+
+    The claims of a second pod are not known before its first container.
+    """
+    pool = state.holders.get((pod.uid, HolderKind.POD))
+    if pool is not None and request_of_pod(pod) is None:
+        return state.without_holder(pool, remove_container(state.accounting, *pool.key))
+    return pod_scope.take_from_pool(context, state, pod)
 
 
 def update(state: EngineState, event: UpdateContainer) -> Decision | None:
