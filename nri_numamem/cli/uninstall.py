@@ -45,7 +45,8 @@ from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.engine.core.text import escape
 from nri_numamem.host.pod_cgroups import has_pod_cgroups
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.observe.files import beside, lock_file_of
+from nri_numamem.observe.claim_files import directory_of, read_intents
+from nri_numamem.observe.files import beside, lock_file_of, reason_of
 from nri_numamem.observe.history.lines import NAMES
 
 # What a purge removes with its contents, and the directories that it removes if they are empty.
@@ -97,6 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Uninstall the plugin; return 1 if something remains to be done."""
     host = Host(args.root)
+    _check_claims(args, host)
     facts = read_facts(host, chosen_runtime(args.runtime, host))
     is_exporter_active = systemd.is_active(host, systemd.EXPORTER)
     steps = plan_uninstall(facts, is_exporter_active=is_exporter_active)
@@ -116,6 +118,27 @@ def main(args: argparse.Namespace) -> int:
     remaining += _other_programs(facts)
     print_remaining(remaining)
     return 1 if remaining else 0
+
+
+def _check_claims(args: argparse.Namespace, host: Host) -> None:
+    """Raise UsageError while resource claims are prepared: their pods could never be removed."""
+    try:
+        state_file = state_file_of(args.state_file, args.root)
+    except UsageError:
+        return  # without a state file there are no claims
+    directory = directory_of(host.path(str(state_file)))
+    try:
+        found = read_intents(directory)
+    except OSError as error:
+        raise UsageError(f"{directory}: {reason_of(error)}; run as root") from error
+    if found.uids:
+        known = {intent.claim.uid: str(intent.claim) for intent in found.found}
+        names = ", ".join(sorted(known.get(uid, uid) for uid in found.uids))
+        raise UsageError(
+            f"resource claims are prepared on this host: {names}; delete their pods first, "
+            f"because the kubelet cannot remove them without the agent; {directory}/intents has "
+            "one file for each claim"
+        )
 
 
 def _release(

@@ -10,6 +10,14 @@ from nri_numamem.cli.export import server
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
+from nri_numamem.memorymanager.claims import Claim
+from nri_numamem.observe.claim_files import (
+    Intent,
+    directory_of,
+    intent_file,
+    remove_intent,
+    write_intent,
+)
 from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
 from tests.kubernetes_api import KubernetesApi
@@ -188,3 +196,30 @@ def path_below(host: object, name: str) -> Path:
     """Return a path below the root; one that is there already, such as an option's, as it is."""
     root: Path = host.root  # type: ignore[attr-defined]
     return Path(name) if name.startswith(str(root)) else root / name.lstrip("/")
+
+
+ON_HOST = f"--state-file=/{STATE}"
+"""As the host below the root has it."""
+
+
+def test_prepared_claims_stop_an_uninstall(stand: Stand) -> None:
+    directory = directory_of(stand.files.path(STATE))
+    for uid in ("upf", "amf"):
+        claim = Claim(uid, "telco", f"{uid}-numa", {"mem": {0: {"memory": 4096}}})
+        write_intent(directory, Intent(claim, "try-1"))
+    intent_file(directory, "odd").write_text("{")
+    shown = " ".join(stand.uninstall(ON_HOST, status=2))
+    names = "odd, telco/amf-numa, telco/upf-numa"
+    assert f"resource claims are prepared on this host: {names}; delete their pods first" in shown
+    assert f"{directory}/intents has one file for each claim" in shown
+    for uid in ("upf", "amf", "odd"):
+        remove_intent(directory, uid)
+    assert stand.uninstall(ON_HOST) == [f"removed /{ENTRY}"]
+
+
+def test_claims_that_cannot_be_read_stop_an_uninstall(stand: Stand) -> None:
+    directory = directory_of(stand.files.path(STATE))
+    directory.mkdir()
+    (directory / "intents").write_text("not a directory")
+    shown = " ".join(stand.uninstall(ON_HOST, status=2))
+    assert f"{directory}: Not a directory; run as root" in shown

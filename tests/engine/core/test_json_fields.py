@@ -1,5 +1,7 @@
 """Checked access to JSON."""
 
+from collections.abc import Callable
+
 import pytest
 
 from nri_numamem.engine.core.json_fields import (
@@ -22,14 +24,15 @@ def test_values_of_the_right_type_are_returned() -> None:
 
 
 def test_other_values_are_errors_of_one_line() -> None:
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: parsed("{"),
         lambda: parsed("[" * 100_000),
         lambda: object_of([], "x"),
         lambda: field_of({"a": True}, "a", int),
         lambda: field_of({}, "a", str),
         lambda: flag_of({"a": 1}, "a"),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(SnapshotError) as error:
             call()
         assert "\n" not in str(error.value)

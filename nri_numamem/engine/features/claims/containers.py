@@ -32,6 +32,13 @@ from nri_numamem.numa import MEMORY, NodeSet, hugepages_resource, humanize_bytes
 from nri_numamem.numa.quantity import hugepages_page_size, sum_amounts
 
 
+class Problem(NamedTuple):
+    """Why a container cannot use its claims."""
+
+    cause: str
+    remedy: str
+
+
 class _Limits(NamedTuple):
     """The limits of a container: resource -> bytes."""
 
@@ -54,16 +61,18 @@ def create(context: Context, state: EngineState, event: CreateContainer) -> Deci
     pod, container = event.pod, event.container
     names = _names(container)
     found = list(_used(state, container))
-    nodes = nodes_of(sum_of(use.amounts for use in container.claims))
+    amounts = sum_of(use.amounts for use in container.claims)
+    nodes = nodes_of(amounts)
     own = limits_of(container)
     problem = _problem_of_use(state, container) or _problem_of_pod(context, pod, nodes)
     left = left_of(found, container.container_id)
     problem = problem or _problem_of_limits(found, own, left, names)
-    if problem:
+    if problem is not None:
         return _refused(state, event, names, problem)
     limits = _Limits(own, {**left, **own})
     adjustment = _adjustment(container, nodes, limits)
-    record = records.used(pod, container, names, nodes, adjustment, limits.final[MEMORY])
+    used = records.Use(names, amounts, limits.final[MEMORY])
+    record = records.used(pod, container, used, adjustment)
 
     def transition() -> Transition:
         after = with_users(state.with_pod(pod), pod, container, found, limits.final)
@@ -96,7 +105,7 @@ def update(state: EngineState, event: UpdateContainer) -> Decision | None:
     own = {**_held(found, container_id), MEMORY: limit_bytes}
     names = tuple(str(each.charged.claim) for each in found)
     problem = _problem_of_limits(found, own, left_of(found, container_id), names)
-    if problem:
+    if problem is not None:
         return _refused(state, event, names, problem)
     after = with_users(state, event.pod, event.container, found, own)
     return Decision.computed(Plan(), after)
@@ -172,58 +181,57 @@ def _used(state: EngineState, container: Container) -> Iterator[_Used]:
         yield _Used(state.claims[uid], frozenset(names))
 
 
-def _problem_of_use(state: EngineState, container: Container) -> str:
-    """Return which claim of a container is not the one that was prepared; "" for none."""
+def _problem_of_use(state: EngineState, container: Container) -> Problem | None:
+    """Return which claim of a container is not the one that was prepared."""
     for use in container.claims:
         charged = state.claims.get(use.uid)
         if charged is None:
-            return (
-                f"claim {_name(use)} is not prepared on this host; check that the agent runs "
-                "(nri-numamem doctor), then delete the pod"
-            )
+            remedy = "check that the agent runs (nri-numamem doctor), then delete the pod"
+            return Problem(f"claim {_name(use)} is not prepared on this host", remedy)
         if charged.claim.requests.get(use.request) != use.amounts:
-            return (
-                f"claim {_name(use)} was prepared with other amounts for its request "
-                f"{cut_name(use.request)}; delete the pod"
-            )
-    return ""
+            request = cut_name(use.request)
+            cause = f"claim {_name(use)} was prepared with other amounts for its request {request}"
+            return Problem(cause, "delete the pod")
+    return None
 
 
-def _problem_of_pod(context: Context, pod: PodSandbox, nodes: NodeSet) -> str:
-    """Return why a pod may not use these nodes; "" if it may."""
+def _problem_of_pod(context: Context, pod: PodSandbox, nodes: NodeSet) -> Problem | None:
+    """Return why a pod may not use these nodes."""
     allowed = context.allowed_nodes(pod)
     if allowed is None or nodes.issubset(allowed.nodes):
-        return ""
-    return (
-        f"its claims have {format_nodes(nodes)}, but {allowed.cause}; select devices by the "
-        f"attribute partition, {allowed.name!r} for this pod"
+        return None
+    return Problem(
+        f"its claims have {format_nodes(nodes)}, but {allowed.cause}",
+        f"select devices by the attribute partition, {allowed.name!r} for this pod",
     )
 
 
 def _problem_of_limits(
     found: list[_Used], own: Mapping[str, int], left: Mapping[str, int], names: tuple[str, ...]
-) -> str:
-    """Return which limit of a container its claims cannot hold; "" for none."""
+) -> Problem | None:
+    """Return which limit of a container its claims cannot hold."""
     claims = f"claim {names[0]}" if len(names) == 1 else f"the claims {', '.join(names)}"
     if MEMORY not in left:
-        return f"{claims} has no memory for it; request device class dra.memory in the same claim"
+        remedy = "request device class dra.memory in the same claim"
+        return Problem(f"{claims} has no memory for it", remedy)
     for resource, limit_bytes in own.items():
         if limit_bytes <= left.get(resource, 0):
             continue
         total = humanize_bytes(_total(found, resource))
         free = humanize_bytes(left.get(resource, 0))
         limit = humanize_bytes(limit_bytes, round_up=True)
-        return (
+        return Problem(
             f"its {resource} limit of {limit} exceeds what is left of {claims}: {free} of {total}"
-            f"{_others(found)}; lower its limit, or claim more"
+            f"{_others(found)}",
+            "lower its limit, or claim more",
         )
     if not own.get(MEMORY) and not left[MEMORY]:
         total = humanize_bytes(_total(found, MEMORY))
-        return (
-            f"nothing is left of the {total} memory of {claims}{_others(found)}; set memory limits "
-            "that add up to the claim"
+        return Problem(
+            f"nothing is left of the {total} memory of {claims}{_others(found)}",
+            "set memory limits that add up to the claim",
         )
-    return ""
+    return None
 
 
 def _total(found: list[_Used], resource: str) -> int:
@@ -259,14 +267,16 @@ def _refused(
     state: EngineState,
     event: CreateContainer | UpdateContainer,
     claims: tuple[str, ...],
-    problem: str,
+    problem: Problem,
 ) -> Decision:
     """Refuse a creation or a resize; whenUnsatisfiable does not apply to claims."""
     pod, container = event.pod, event.container
     name = f"container {cut_name(container.name)} of pod {pod_name(pod)}"
-    verb = "resized" if isinstance(event, UpdateContainer) else "created"
-    text = f"{PREFIX}{name} cannot be {verb}: {problem}"
-    record = records.use_rejected(pod, container, claims, problem)
+    is_resize = isinstance(event, UpdateContainer)
+    verb = "resized" if is_resize else "created"
+    text = f"{PREFIX}{name} cannot be {verb}: {problem.cause}; {problem.remedy}"
+    kind = records.ClaimResizeRejected if is_resize else records.ClaimUseRejected
+    record = records.use_rejected(kind, pod, container, claims, *problem)
     return Decision.computed(Plan(refusal=text), state.with_pod(pod), record)
 
 

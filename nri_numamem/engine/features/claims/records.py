@@ -2,25 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from nri_numamem.engine.core.claims import ChargedClaim
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import adjustment_shown, container_names, free_bytes
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.records.common import (
-    AdjustmentShown,
     AdjustmentValue,
     Cause,
     ContainerNames,
     FreeBytes,
     Message,
     Nodes,
+    Remedy,
 )
 from nri_numamem.engine.records.record import Amounts, Flat, Level, Record, event
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.claims import Claim, ClaimAmounts, nodes_of
-from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import sum_amounts
 
 ChargedBytes = Annotated[
@@ -88,26 +87,45 @@ class ClaimUsed(Record):
 
     names: ContainerNames
     claims: Claims
+    claimed_bytes: Annotated[
+        Mapping[int, Amounts], "bytes by NUMA node and resource that it may use with others"
+    ]
     nodes: Nodes
     adjustment: AdjustmentValue
-    memory_limit_bytes: Annotated[
-        int, "the memory limit of the container; the plugin sets it where the container has none"
-    ]
-    sets_memory_limit: Annotated[bool, "whether the plugin sets the memory limit"] = False
+    memory_limit_bytes: Annotated[int, "memory limit of the container"]
+    sets_memory_limit: Annotated[
+        bool, "true if the container had no memory limit, and the plugin sets this one"
+    ] = False
 
 
-@event(
-    "claim_use_rejected",
-    Level.WARNING,
-    remedy="follow the message; nri-numamem doctor checks agent, hook program and ResourceSlice",
-    kept=True,
-)
-class ClaimUseRejected(Record):
-    """The creation or the resize of a container with resource claims is refused."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refused(Record):
+    """A container that its claims cannot hold."""
 
     names: ContainerNames
     claims: Claims
     cause: Cause
+    remedy: Remedy
+
+
+@event("claim_use_rejected", Level.WARNING, remedy="follow `remedy`", kept=True)
+class ClaimUseRejected(_Refused):
+    """The creation of a container with resource claims is refused."""
+
+
+@event("claim_resize_rejected", Level.WARNING, remedy="follow `remedy`", kept=True)
+class ClaimResizeRejected(_Refused):
+    """The resize of a container with resource claims is refused."""
+
+
+class Use(NamedTuple):
+    """What a container gets by its claims."""
+
+    claims: tuple[str, ...]
+    """NAMESPACE/NAME of each."""
+    amounts: ClaimAmounts
+    limit_bytes: int
+    """Its memory limit."""
 
 
 def prepared(accounting: State, claim: Claim) -> ClaimPrepared:
@@ -142,31 +160,30 @@ def in_use(charged: ChargedClaim) -> ClaimInUse:
     return ClaimInUse(names=names_of(charged.claim), containers=(*sorted(users),))
 
 
-def used(
-    pod: PodSandbox,
-    container: Container,
-    claims: tuple[str, ...],
-    nodes: NodeSet,
-    adjustment: Adjustment,
-    limit_bytes: int,
-) -> ClaimUsed:
+def used(pod: PodSandbox, container: Container, use: Use, adjustment: Adjustment) -> ClaimUsed:
     """Record a container that is pinned by its claims."""
-    shown: AdjustmentShown = adjustment_shown(adjustment, nodes)
+    nodes = nodes_of(use.amounts)
     return ClaimUsed(
         names=container_names(pod, container),
-        claims=claims,
+        claims=use.claims,
+        claimed_bytes=_plain(use.amounts),
         nodes=nodes,
-        adjustment=shown,
-        memory_limit_bytes=limit_bytes,
+        adjustment=adjustment_shown(adjustment, nodes),
+        memory_limit_bytes=use.limit_bytes,
         sets_memory_limit=adjustment.memory_limit_bytes is not None,
     )
 
 
 def use_rejected(
-    pod: PodSandbox, container: Container, claims: tuple[str, ...], cause: str
-) -> ClaimUseRejected:
+    kind: type[_Refused],
+    pod: PodSandbox,
+    container: Container,
+    claims: tuple[str, ...],
+    cause: str,
+    remedy: str,
+) -> Record:
     """Record a container whose creation or resize is refused."""
-    return ClaimUseRejected(names=container_names(pod, container), claims=claims, cause=cause)
+    return kind(names=container_names(pod, container), claims=claims, cause=cause, remedy=remedy)
 
 
 def names_of(claim: Claim) -> ClaimNames:

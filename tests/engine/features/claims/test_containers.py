@@ -47,6 +47,7 @@ def test_a_container_of_any_class_gets_the_nodes_of_its_claim(host: ClaimHost, q
         "pod_uid": "x",
         "container_id": "sandbox-x-main-0",
         "claims": ["ns/claim-a"],
+        "claimed_bytes": {"2": {"memory": 400 * MI}},
         "nodes": "2",
         "adjustment": {"cpuset_mems": "2"},
         "memory_limit_bytes": 400 * MI,
