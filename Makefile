@@ -131,14 +131,17 @@ cli-files: $(VENV)/.dev
 # packaging/single_file/README.md.
 dist: $(VENV)/.run
 	packaging/single_file/install-tools
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python -m single_file --twin build/single-file-twin $(DIST)
 
 # The Debian package of the file that make dist built, in dist. See packaging/deb/README.md.
 deb: $(VENV)/.dev
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python packaging/deb/build.py
 
 # The RPM package of that file, in dist; needs rpmbuild. See packaging/rpm/README.md.
 rpm: $(VENV)/.dev
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python packaging/rpm/build.py
 
 # The container image of that file, as an archive in dist. See packaging/image/README.md.

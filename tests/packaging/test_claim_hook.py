@@ -416,6 +416,6 @@ def test_go_finds_nothing_to_criticize() -> None:
     go = claim_hook.go_program()
     root = subprocess.run([go, "env", "GOROOT"], capture_output=True, text=True, check=True)
     gofmt = Path(root.stdout.strip()) / "bin/gofmt"
-    for command in ([go, "vet", "."], [gofmt, "-l", "."]):
+    for command in ((go, "vet", "."), (gofmt, "-l", ".")):
         done = subprocess.run(command, cwd=claim_hook.HERE, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
