@@ -54,6 +54,7 @@ test-other: $(VENV)/.dev
 e2e: $(VENV)/.dev
 	$(BIN)/python -m tests.machines.plan tests.e2e.machine
 	tests/machines/install-tools
+	tests/conformance/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
 # A real kubelet with containerd and the plugin on such a machine. Kubernetes' programs are built from
