@@ -21,7 +21,7 @@ from nri_numamem.cli import reset
 from nri_numamem.cli.export.server import delete_configured
 from nri_numamem.cli.host_arguments import state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.installation.facts import (
     COPY,
     Facts,
@@ -65,6 +65,7 @@ _SHARED = (
     "/etc/nri",
     _COPIES,
     _COPIES.rpartition("/")[0],
+    hook_program.PATH.rpartition("/")[0],
 )
 
 EXAMPLES = (
@@ -203,7 +204,7 @@ class Purge:
     own: tuple[str, ...]
     """Files, directories with their contents, and links, but not what a link leads to."""
     shared: tuple[str, ...]
-    """Directories for all NRI plugins in which nothing is left."""
+    """Directories of several programs in which nothing is left."""
     kept: tuple[str, ...]
     """One line for each file of the plugin that is elsewhere."""
 

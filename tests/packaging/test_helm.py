@@ -35,7 +35,10 @@ MONITORING = {
     for name in ("podMonitor", "rules", "dashboard")
 }
 
+HOOK_DIRECTORY = "/opt/nri-numamem/bin"
+CREATED = "DirectoryOrCreate"
 FEATURES = {
+    "claims.enabled": True,
     "networkHints.podInterfaces": True,
     "networkHints.hostInterfaces": True,
     "kubeletDirectory": "/data/kubelet",
@@ -161,7 +164,7 @@ def test_the_document_has_the_values() -> None:
     assert set(schema) - {"global"} == set(values)
     document = (ROOT / "docs/kubernetes.md").read_text()
     named = set(re.findall(r"`([\w.]+)`", document))
-    groups = ("image", "resources", "export", "metrics", "networkHints")
+    groups = ("image", "resources", "claims", "export", "metrics", "networkHints")
     deep = {f"{name}.{key}" for name in groups for key in values[name]}
     assert deep <= named
     assert set(values) - {*groups, "nri"} <= named
@@ -267,6 +270,22 @@ def test_features_have_what_they_need_and_nothing_else() -> None:
     mounts, capabilities, pod = added({"kubeletDirectory": "/data/kubelet"})
     assert (mounts, capabilities) == ({"/data/kubelet": str(HostRoots().kubelet)}, [])
     assert "hostNetwork" not in pod
+
+
+@manifests.needs_tools
+def test_an_init_container_writes_the_hook_program_of_claims() -> None:
+    """test_image_life.py runs it. The plugin's container stays as it is, without the mount."""
+    pod = pod_of({"claims.enabled": True})
+    (init,) = pod["initContainers"]
+    (mount,) = init["volumeMounts"]
+    added = {"name": mount["name"], "hostPath": {"path": HOOK_DIRECTORY, "type": CREATED}}
+    assert [volume for volume in pod["volumes"] if volume not in pod_of()["volumes"]] == [added]
+    assert mount == {"name": "claim-hook", "mountPath": HOOK_DIRECTORY}
+    assert init["args"] == ["install", f"--claim-hook={HOOK_DIRECTORY}/claim-hook"]
+    assert new_parser(["install"]).parse_args(init["args"]).claim_hook
+    assert container_of({"claims.enabled": True}) == container_of()
+    for key in ("image", "imagePullPolicy", "resources", "securityContext"):
+        assert init[key] == container_of()[key]
 
 
 @manifests.needs_tools
