@@ -44,7 +44,7 @@ def specification(claim: Claim, program: str) -> dict[str, object]:
                             "hookName": "createRuntime",
                             "path": program,
                             "args": [
-                                Path(program).name,
+                                "claim-hook",
                                 claim.uid,
                                 request,
                                 str(nodes_of(amounts)),

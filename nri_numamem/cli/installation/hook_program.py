@@ -7,9 +7,10 @@ import importlib
 import os
 
 from nri_numamem.cli.host_files import Host
+from nri_numamem.config.claims import HOOK_PROGRAM
 from nri_numamem.version import is_single_file
 
-PATH = "/usr/libexec/nri-numamem/claim-hook"
+PATH = HOOK_PROGRAM
 """Where packages and `install` put it."""
 
 
