@@ -108,8 +108,8 @@ def wait_for_containers(host: Host, claim: Claim, *names: str) -> dict[str, Any]
 
     def found() -> dict[str, Any] | None:
         one = status(host).get(claim.name)
-        users = [f"{each['pod']}/{each['container']}" for each in one["containers"]] if one else []
-        return one if users == list(names) else None
+        users = {f"{each['pod']}/{each['container']}" for each in one["containers"]} if one else ()
+        return one if users == set(names) else None
 
     return wait_until(found, f"{', '.join(names) or 'no container'} as the users of {claim.name}")
 

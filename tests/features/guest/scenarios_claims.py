@@ -120,7 +120,8 @@ def _restarts_keep_the_accounting(host: Host) -> str:
     compare("a restart of the plugin")
     with host.runtime.ignoring_a_lost_plugin():
         host.plugin.crash()
-        host.start_plugin()
+        host.plugin.restart()
+        host.runtime.wait_for_plugin(launched=False)
     compare("a crash of the plugin")
     host.restart_runtime(killed=True)
     compare("a crash of containerd")
