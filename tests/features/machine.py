@@ -25,7 +25,7 @@ SUITE = Suite(
     guest=Path(__file__).parent / "guest",
     checks=checks_of(phases.PHASES),
     contents=_contents,
-    minutes=20,
+    minutes=30,
     variant=CRI,
     builds=tuple(programs.build(each) for each in programs.RUNTIMES),
 )
