@@ -33,7 +33,7 @@ from nri_numamem.memorymanager.blocks import page_bytes
 from nri_numamem.memorymanager.claims import amounts_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import NodeSet
-from nri_numamem.numa.quantity import MEMORY, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, canonical_resource, sum_amounts
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "numamem.io"
@@ -164,12 +164,31 @@ def _sockets(context: Context) -> Mapping[int, int]:
     return {node_id: number for number, group in enumerate(groups) for node_id in group}
 
 
+def device_name(node_id: int, resource: str) -> str:
+    """Return the name of a device, a DNS label: `memory-1`, `hugepages-2mi-0`."""
+    return f"{resource.lower()}-{node_id}"
+
+
+def device_of(name: str) -> tuple[int, str]:
+    """Return node id and resource of a device's name; raise ValueError for other names."""
+    kind, _, node = name.rpartition("-")
+    is_number = node.isascii() and node.isdecimal() and len(node) < 6
+    try:
+        # The last letter but one is the capital of "2Mi".
+        resource = canonical_resource(kind if kind == MEMORY else kind[:-2] + kind[-2:].title())
+    except ValueError:
+        resource = ""
+    if not is_number or device_name(int(node), resource) != name:
+        raise ValueError(f"{name!r:.80} is not a device such as memory-1 or hugepages-2mi-0")
+    return int(node), resource
+
+
 def _device(
     node_id: int, resource: str, size_bytes: int, attributes: Mapping[str, object]
 ) -> dict[str, object]:
     step = str(page_bytes(resource))  # requests are rounded up to it
     return {
-        "name": f"{resource.lower()}-{node_id}",
+        "name": device_name(node_id, resource),
         "allowMultipleAllocations": True,
         "attributes": {"resource": {"string": resource}, **attributes},
         "capacity": {

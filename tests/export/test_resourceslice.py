@@ -14,6 +14,8 @@ from nri_numamem.export.resourceslice import (
     NUMA_NODE,
     class_name,
     device_classes,
+    device_name,
+    device_of,
     resource_slice,
     with_classes,
 )
@@ -247,3 +249,18 @@ def test_slice_and_classes_of_a_host() -> None:
     found = with_classes(host)
     classes = device_classes(["memory", "hugepages-2Mi"])
     assert found == {"apiVersion": "v1", "kind": "List", "items": [*classes, resource_slice(host)]}
+
+
+@pytest.mark.parametrize("resource", ["memory", "hugepages-2Mi", "hugepages-1Gi", "hugepages-64Ki"])
+def test_the_name_of_a_device_has_its_node_and_resource(resource: str) -> None:
+    assert device_of(device_name(12, resource)) == (12, resource)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "memory", "memory-", "memory-x", "memory-01", "memory-1234567", "memory-\u0661", "cpu-1",
+     "memory-1-memory", "hugepages-1", "hugepages-2Mi-0", "hugepages-2048ki-0", "hugepages-3mi-0"],
+)  # fmt: skip
+def test_other_names_are_no_devices(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a device such as memory-1 or hugepages-2mi-0"):
+        device_of(name)
