@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from nri_numamem.export.noderesourcetopology import API_VERSION, KIND, MANAGED_BY
+from nri_numamem.export.resourceslice import API_VERSION as RESOURCE_API_VERSION
 
 FIELD_MANAGER = "nri-numamem"
 """The name under which the API server keeps what this program has written."""
@@ -92,6 +93,11 @@ def all_objects_path() -> str:
     return f"{_OBJECTS}?labelSelector={label.replace('/', '%2F')}%3D{value}"
 
 
+def claim_path(namespace: str, name: str) -> str:
+    """Return the path of a resource claim."""
+    return f"/apis/{RESOURCE_API_VERSION}/namespaces/{namespace}/resourceclaims/{name}"
+
+
 def owned_by(document: Mapping[str, object], node_name: str, uid: str) -> bytes:
     """Return the object as JSON, with the Node as its owner: it is removed with the Node."""
     metadata = document["metadata"]
@@ -114,6 +120,18 @@ def failure_of_node(status: int, document: Mapping[str, object], after_s: float)
         return None if uid_of(document) else _no_kubernetes(status)
     kind = FailureKind.NO_NODE if status == 404 else _kind(status)
     return _failure(kind, status, document, after_s)
+
+
+def failure_of_claim(status: int, document: Mapping[str, object]) -> Failure | None:
+    """Return why the answer to a request of a resource claim is no claim; None if it is one."""
+    if status == 200:
+        return None if document.get("kind") == "ResourceClaim" else _no_kubernetes(status)
+    failure = _failure(_kind(status), status, document, 0.0)
+    remedies = {
+        403: "grant this user get of resourceclaims",
+        404: "delete the pod, or create the claim that it names",
+    }
+    return replace(failure, remedy=remedies.get(status, failure.remedy))
 
 
 def failure_of_apply(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:

@@ -99,6 +99,42 @@ class ExportInputRestored(Record):
     input: Input
 
 
+ClaimName = Annotated[str, "name of the ResourceClaim"]
+ClaimNamespace = Annotated[str, "namespace of the claim"]
+ClaimUid = Annotated[str, "UID of the claim"]
+
+
+@event("prepare_succeeded", Level.DEBUG)
+class PrepareSucceeded(Record):
+    """The kubelet has the devices of a resource claim."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    duration_s: Annotated[float, "time that the call took for this claim"]
+    already_charged: Annotated[bool, "whether the plugin had charged the claim before"] = False
+
+
+@event("prepare_failed", Level.WARNING, remedy="see `cause`; the kubelet retries after 60 to 90 s")
+class PrepareFailed(Record):
+    """A resource claim is not prepared, so that the containers of its pod do not start."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    cause: Cause
+
+
+@event("unprepare_failed", Level.WARNING, remedy="see `cause`; the kubelet retries")
+class UnprepareFailed(Record):
+    """A resource claim cannot be unprepared, so that its pod is not removed."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    cause: Cause
+
+
 @event("podresources_started")
 class PodresourcesStarted(Record):
     """The PodResources API is served, with the plugin's memory."""
