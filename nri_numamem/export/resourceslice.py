@@ -24,6 +24,7 @@ Sources: k8s.io/api/resource/v1; k8s.io/dynamic-resource-allocation, structured.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.export.amounts import Amounts, single_node_amounts
@@ -55,7 +56,7 @@ def resource_slice(host: Host) -> dict[str, object]:
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{host.node_name}-{DRIVER}", "labels": dict([MANAGED_BY])},
+        "metadata": {"name": slice_name(host.node_name), "labels": dict([MANAGED_BY])},
         "spec": {
             "driver": DRIVER,
             "nodeName": host.node_name,
@@ -63,6 +64,44 @@ def resource_slice(host: Host) -> dict[str, object]:
             "devices": devices,
         },
     }
+
+
+def slice_name(node_name: str) -> str:
+    """Return the name of a host's slice."""
+    return f"{node_name}-{DRIVER}"
+
+
+def with_generation(document: Mapping[str, object], generation: int) -> dict[str, Any]:
+    """Return a slice of ``resource_slice`` with another generation."""
+    spec = _mapping(document, "spec")
+    pool = {**_mapping(spec, "pool"), "generation": generation}
+    return {**document, "spec": {**spec, "pool": pool}}
+
+
+def generation_of(document: Mapping[str, object]) -> int:
+    """Return the generation of a slice from the API server; 0 without one."""
+    generation = _mapping(_mapping(document, "spec"), "pool").get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def version_of(document: Mapping[str, object]) -> str:
+    """Return the resourceVersion of an object from the API server; "" without one."""
+    version = _mapping(document, "metadata").get("resourceVersion")
+    return version if isinstance(version, str) else ""
+
+
+def keeps_capacity(document: Mapping[str, object]) -> bool:
+    """Return whether all devices of a slice from the API server may be shared."""
+    devices = _mapping(document, "spec").get("devices")
+    return all(
+        isinstance(device, dict) and device.get("allowMultipleAllocations") is True
+        for device in (devices if isinstance(devices, list) else ())
+    )
+
+
+def _mapping(document: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def with_classes(host: Host) -> dict[str, object]:

@@ -16,8 +16,13 @@ from nri_numamem.export.resourceslice import (
     device_classes,
     device_name,
     device_of,
+    generation_of,
+    keeps_capacity,
     resource_slice,
+    slice_name,
+    version_of,
     with_classes,
+    with_generation,
 )
 from nri_numamem.memorymanager import PoolUse, State
 from nri_numamem.memorymanager.claims import prepare
@@ -264,3 +269,28 @@ def test_the_name_of_a_device_has_its_node_and_resource(resource: str) -> None:
 def test_other_names_are_no_devices(name: str) -> None:
     with pytest.raises(ValueError, match="is not a device such as memory-1 or hugepages-2mi-0"):
         device_of(name)
+
+
+@pytest.mark.parametrize("devices", [[7], [{}], [{"allowMultipleAllocations": False}], [{}, 1]])
+def test_a_server_that_drops_capacity(devices: list[object]) -> None:
+    assert not keeps_capacity({"spec": {"devices": devices}})
+
+
+def test_a_slice_of_the_server() -> None:
+    whole = {
+        "metadata": {"resourceVersion": "17"},
+        "spec": {"pool": {"generation": 3}, "devices": [{"allowMultipleAllocations": True}]},
+    }
+    assert (version_of(whole), generation_of(whole), keeps_capacity(whole)) == ("17", 3, True)
+    for other in ({}, {"metadata": 1, "spec": []}, {"metadata": {"resourceVersion": 1}}):
+        assert (version_of(other), generation_of(other)) == ("", 0)
+        assert keeps_capacity(other)
+
+
+def test_another_generation_changes_nothing_else() -> None:
+    before = slice_of(new_engine())
+    after = with_generation(before, 8)
+    assert after["spec"]["pool"]["generation"] == 8
+    after["spec"]["pool"]["generation"] = 1
+    assert after == before
+    assert slice_name("worker") == before["metadata"]["name"]

@@ -99,6 +99,56 @@ class ExportInputRestored(Record):
     input: Input
 
 
+SliceName = Annotated[str, "name of the ResourceSlice"]
+
+
+@event("driver_registered")
+class DriverRegistered(Record):
+    """The kubelet uses this process as the driver of resource claims."""
+
+
+@event("driver_refused", Level.WARNING, remedy="see `cause`, and the kubelet's log")
+class DriverRefused(Record):
+    """The kubelet does not use this process as the driver of resource claims."""
+
+    cause: Cause
+
+
+@event(
+    "slice_written",
+    Level.DEBUG,
+    alternate=AlternateLevel(
+        Level.INFO, "it is the first one, follows a failure, or something else changed the slice"
+    ),
+)
+class SliceWritten(Record):
+    """The ResourceSlice was written to the API server."""
+
+    slice: SliceName
+    generation: Annotated[int, "generation of its pool"]
+    size_bytes: Annotated[int, "size of the slice as JSON"]
+    created: Annotated[bool, "whether the API server had no such slice"]
+    failed_attempts: Annotated[int, "attempts that failed before this one"] = 0
+
+
+@event("slice_write_failed", Level.WARNING, remedy="see `remedy`")
+class SliceWriteFailed(Record):
+    """The ResourceSlice cannot be written; it is tried again after 1 s to 1 min. A failure of the
+    same kind is not recorded again until a write succeeds.
+    """
+
+    slice: SliceName
+    failure: Annotated[
+        str,
+        "credentials, unreachable, unauthorized, forbidden, no_api, dropped, no_node, conflict, "
+        "rejected or server_error; dropped: the API server accepts the slice without capacities "
+        "that can be shared",
+    ]
+    cause: Cause
+    remedy: Remedy
+    http_status: Annotated[int | None, "status of the answer, if there is one"] = None
+
+
 ClaimName = Annotated[str, "name of the ResourceClaim"]
 ClaimNamespace = Annotated[str, "namespace of the claim"]
 ClaimUid = Annotated[str, "UID of the claim"]
