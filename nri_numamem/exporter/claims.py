@@ -96,7 +96,7 @@ class ClaimDriver:
         begin_s = self._clock()
         try:
             allocation = self._allocation(claim)
-            with self._alone(claim.uid, end_s):
+            with self._exclusive(claim.uid, end_s):
                 is_new = self._charge(allocation.claim, end_s)
         except ClaimError as error:
             cause = str(error)
@@ -134,7 +134,7 @@ class ClaimDriver:
             raise ClaimError(str(error)) from error
 
     @contextmanager
-    def _alone(self, uid: str, end_s: float) -> Iterator[None]:
+    def _exclusive(self, uid: str, end_s: float) -> Iterator[None]:
         """Wait for other calls that prepare this claim, such as for another pod that uses it."""
         with self._changed:
             left_s = end_s - self._clock()

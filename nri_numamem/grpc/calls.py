@@ -1,7 +1,7 @@
 """The running calls of one connection, each on a thread of its own.
 
 The connection's thread starts them and takes their results. A file descriptor is readable when a
-result waits, so that one ``poll`` waits for the client and for the calls.
+result waits, so that poll(2) waits for the client and for the calls.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The kubelet's interfaces to a driver of resource claims: registration v1 and DRA v1, as values.
 
-The kubelet finds the driver by a socket in ``plugins_registry``, and reads there where the driver
-serves. Kubernetes has resource.k8s.io/v1 since 1.34, and kubelets DRA v1 since then too.
+The kubelet finds the driver by a socket in its directory of plugins, and reads there where the
+driver serves. Kubernetes has resource.k8s.io/v1 since 1.34, and kubelets DRA v1 since then too.
 Source: k8s.io/kubelet, pkg/apis/pluginregistration/v1 and pkg/apis/dra/v1.
 """
 

@@ -114,6 +114,15 @@ class DriverRefused(Record):
     cause: Cause
 
 
+@event("driver_failed", Level.ERROR, remedy="report `exception`")
+class DriverFailed(Record):
+    """A call of the kubelet to the driver of resource claims failed because of a bug."""
+
+    method: Annotated[str, "method of the kubelet's interface"]
+    cause: Cause
+    exception: Annotated[str, "traceback"]
+
+
 @event(
     "slice_written",
     Level.DEBUG,
