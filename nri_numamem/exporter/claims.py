@@ -44,9 +44,9 @@ is away, each waits for PREPARE_S."""
 REQUEST_BYTES: Final = 64 << 10
 """Some 500 claims; the kubelet sends those of one pod."""
 
-_QUICK_S = 1.0
-_QUICK_PAUSE_S = 0.005
-_PAUSE_S = 0.1
+# Between two looks for an answer: they double, because the calls of many pods wait at a time.
+_PAUSE_MIN_S = 0.004
+_PAUSE_MAX_S = 0.05
 
 
 class ClaimError(Exception):
@@ -175,7 +175,7 @@ class ClaimDriver:
 
     def _refusal(self, uid: str, attempt: str, end_s: float) -> str:
         """Wait for the plugin; return why it refuses, "" if it does not. Raises ClaimError."""
-        quick_end_s = self._clock() + _QUICK_S
+        pause_s = _PAUSE_MIN_S
         while True:
             problem = ""
             try:
@@ -184,15 +184,15 @@ class ClaimDriver:
                 answer, problem = None, str(error)
             if answer is not None and answer.attempt == attempt:
                 return answer.refusal
-            now_s = self._clock()
-            if now_s >= end_s:
+            if self._clock() >= end_s:
                 problem = problem or f"{self._directory} has no answer of it"
                 raise ClaimError(
                     f"the plugin nri-numamem does not answer: {problem}; check that it runs with "
                     "resource claims enabled (nri-numamem doctor)"
                 )
-            if self._stopping.wait(_QUICK_PAUSE_S if now_s < quick_end_s else _PAUSE_S):
+            if self._stopping.wait(pause_s):
                 raise ClaimError("nri-numamem agent stops; the kubelet tries again")
+            pause_s = min(2.0 * pause_s, _PAUSE_MAX_S)
 
     def _unprepare_all(self, payload: bytes, _timeout_s: float | None) -> bytes:
         with _invalid_argument():
