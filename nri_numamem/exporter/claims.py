@@ -111,7 +111,7 @@ class ClaimDriver:
                 claim=claim.name,
                 namespace=claim.namespace,
                 claim_uid=claim.uid,
-                duration_s=round(self._clock() - begin_s, 3),
+                duration_ms=round(1000 * (self._clock() - begin_s)),
                 already_charged=not is_new,
             )
         )

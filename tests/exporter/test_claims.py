@@ -154,7 +154,7 @@ def test_a_claim_is_prepared_when_the_plugin_has_charged_it(world: World) -> Non
     assert request == Request("GET", "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/app")
     (record,) = world.kubelet.records
     assert record == PrepareSucceeded(
-        claim="app", namespace="ns", claim_uid="uid-app", duration_s=0.0
+        claim="app", namespace="ns", claim_uid="uid-app", duration_ms=0
     )
 
 

@@ -170,7 +170,7 @@ class PrepareSucceeded(Record):
     claim: ClaimName
     namespace: ClaimNamespace
     claim_uid: ClaimUid
-    duration_s: Annotated[float, "time that the call took for this claim"]
+    duration_ms: Annotated[int, "time that the call took for this claim"]
     already_charged: Annotated[bool, "whether the plugin had charged the claim before"] = False
 
 
