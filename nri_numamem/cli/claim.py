@@ -180,6 +180,6 @@ def _about_claim(needs: Needs) -> str:
     if needs.is_memory_only:
         return text
     return (
-        f"{text} The last constraints\n# exclude claims that are partly near and partly any: two "
-        "requests cannot be on one NUMA node and on\n# different ones."
+        f"{text}\n# All memory is near or all is any: the last constraints want near and any on "
+        "one NUMA node,\n# which another one forbids."
     )

@@ -61,7 +61,7 @@ def test_comments_say_what_to_replace_and_where_the_claim_is(
     text, _ = claim("100Gi --nodes 2", capsys)
     assert text.startswith("# The scheduler allocates 2 empty NUMA nodes, on one socket if it has ")
     text, _ = claim("100Gi --nodes 2 --cpus 2", capsys)
-    assert "# exclude claims that are partly near and partly any:" in text
+    assert "# All memory is near or all is any: " in text
     assert max(map(len, text.splitlines())) <= 100
 
 
