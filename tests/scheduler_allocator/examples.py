@@ -90,7 +90,16 @@ def recorded(path: Path = RECORDED) -> Iterator[tuple[Example, Devices]]:
 
 def _commands(example: Example, number: int) -> tuple[tuple[Any, Any], dict[str, Any]]:
     """Return what is published, slices and classes, and the claim."""
-    name = f"host-{number}"
+    host = host_of(example, number)
+    machine, name = host.context.machine, host.node_name
+    made = resource_slice(host)
+    slices = [made, cpu_slice(machine, reserved_cpus(machine), name), _gpu_slice(machine, name)]
+    classes = [*device_classes(["memory", HUGEPAGES]), class_of(CPU_CLASS), class_of(GPU)]
+    return (slices, classes), claim_of(f"claim-{number}", example.needs)
+
+
+def host_of(example: Example, number: int = 0) -> Host:
+    """Return the host of an example."""
     nodes = machine_of(example.nodes).nodes
     machine = Machine(tuple(replace(node, hugepages={GI: 4}) for node in nodes))
     reserved = tuple(Reservation(node.node_id, {"memory": GI}) for node in nodes)
@@ -101,10 +110,7 @@ def _commands(example: Example, number: int) -> tuple[tuple[Any, Any], dict[str,
     )
     for node_id in example.taken:
         create(engine, f"pod-{node_id}", 50 * GI, node=node_id)
-    made = resource_slice(Host(name, engine.context, engine.state))
-    slices = [made, cpu_slice(machine, reserved_cpus(machine), name), _gpu_slice(machine, name)]
-    classes = [*device_classes(["memory", HUGEPAGES]), class_of(CPU_CLASS), class_of(GPU)]
-    return (slices, classes), claim_of(f"claim-{number}", example.needs)
+    return Host(f"host-{number}", engine.context, engine.state)
 
 
 def _gpu_slice(machine: Machine, name: str) -> dict[str, Any]:

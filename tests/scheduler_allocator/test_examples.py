@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.export.claimfit import fit_claim
 from nri_numamem.export.claimtemplate import claim_spec
 from tests.kubelet_managers.static_cpus import StaleRecordingError
-from tests.scheduler_allocator.examples import EXAMPLES, RECORDED, Devices, Example, recorded
+from tests.scheduler_allocator.examples import (
+    EXAMPLES,
+    RECORDED,
+    Devices,
+    Example,
+    host_of,
+    recorded,
+)
 from tests.scheduler_allocator.play import number_of
 
 pytestmark = pytest.mark.slow
@@ -57,6 +65,18 @@ def test_each_request_gets_its_devices() -> None:
         if devices:
             assert list(dict.fromkeys(given)) == names
             assert len(devices) == example.needs.device_count
+
+
+def test_simulate_finds_the_nodes_that_the_scheduler_chooses() -> None:
+    for example, devices in recorded():
+        found = fit_claim(host_of(example), claim_spec(example.needs))
+        chosen = [[option.name, each.node_id] for option, each in found.chosen or ()]
+        ours = [[name, number_of(device)] for name, device in devices if is_ours(device)]
+        assert chosen == ours, example
+
+
+def is_ours(device: str) -> bool:
+    return device.startswith(("memory", "hugepages"))
 
 
 def test_another_claim_is_refused(tmp_path: Path) -> None:
