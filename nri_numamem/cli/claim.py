@@ -180,6 +180,6 @@ def _about_claim(needs: Needs) -> str:
     if needs.is_memory_only:
         return text
     return (
-        f"{text}\n# All memory is near or all is any: the last constraints want near and any on "
-        "one NUMA node,\n# which another one forbids."
+        f"{text}\n# All memory is near or all is any: the last constraints demand one NUMA node "
+        "for near and any,\n# which another one forbids."
     )
