@@ -34,6 +34,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # add_arguments(parser) and main(args) -> status.
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
+    "claim": "print a ResourceClaimTemplate for memory, CPUs and devices on one NUMA node",
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for problems that keep the plugin from working",
