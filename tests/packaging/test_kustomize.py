@@ -140,8 +140,12 @@ def test_the_pod_with_the_hook_program_of_claims_is_that_of_the_chart(
 
 
 def by_name(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod without the order of its volumes."""
-    return {**pod, "volumes": {volume["name"]: volume for volume in pod["volumes"]}}
+    """Return a pod without the order of its volumes and mounts."""
+    plugin, *others = pod["containers"]
+    mounts = {mount["name"]: mount for mount in plugin["volumeMounts"]}
+    containers = [{**plugin, "volumeMounts": mounts}, *others]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return {**pod, "containers": containers, "volumes": volumes}
 
 
 EXPORT = f"{NAME}-export"
