@@ -33,6 +33,7 @@ from nri_numamem.grpc import Code, Handler, StatusError
 from nri_numamem.kubelet import dra
 from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
+from nri_numamem.observe.cdi import device_id
 from nri_numamem.observe.claim_files import ClaimFileError, Intent
 from nri_numamem.observe.files import reason_of
 
@@ -243,7 +244,7 @@ def _devices(allocation: Allocation, node_name: str) -> Iterator[dra.PreparedDev
     """
     uid, requests = allocation.claim.uid, set()
     for device in allocation.devices:
-        cdi_ids = () if device.request in requests else (f"{DRIVER}/claim={uid}-{device.request}",)
+        cdi_ids = () if device.request in requests else (device_id(uid, device.request),)
         requests.add(device.request)
         yield dra.PreparedDevice(device.request, node_name, device.name, cdi_ids, device.share_id)
 
