@@ -23,7 +23,7 @@ from nri_numamem.export.resourceslice import DRIVER
 from nri_numamem.exporter.claims import CALLS
 from nri_numamem.exporter.loop import REQUEST_S
 from nri_numamem.kubelet.dra import driver_socket, registration_socket
-from nri_numamem.observe.claim_files import directory_of, intent_file
+from nri_numamem.observe.claim_files import directory_of, intents_file
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Pat
     written = {Path("/var/lib") / name for name in service["StateDirectory"][0].split()}
     written |= set(map(Path, service["ReadWritePaths"]))
     assert written == {
-        intent_file(directory_of(Path(STATE_FILE)), "uid").parent,
+        intents_file(directory_of(Path(STATE_FILE))).parent,
         driver_socket(kubelet, DRIVER).parent,
         registration_socket(kubelet, DRIVER).parent,
     }
