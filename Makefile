@@ -54,6 +54,7 @@ test-other: $(VENV)/.dev
 e2e: $(VENV)/.dev
 	$(BIN)/python -m tests.machines.plan tests.e2e.machine
 	tests/machines/install-tools
+	tests/conformance/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
 # A real kubelet with containerd and the plugin on such a machine. Kubernetes' programs are built from
@@ -87,6 +88,7 @@ conformance: $(VENV)/.dev
 # make lives SEED=17 repeats one life exactly, timing included.
 lives: $(VENV)/.dev
 	$(BIN)/python -m tests.lives.run --lives $(LIVES) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m tests.property.claim_life $(LIVES))
 
 # Random lives of a node with faults: 500 lives take some ten minutes, FAULT_LIVES=60 one or two;
 # make faults SEED=1234 repeats one life.
@@ -131,14 +133,17 @@ cli-files: $(VENV)/.dev
 # packaging/single_file/README.md.
 dist: $(VENV)/.run
 	packaging/single_file/install-tools
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python -m single_file --twin build/single-file-twin $(DIST)
 
 # The Debian package of the file that make dist built, in dist. See packaging/deb/README.md.
 deb: $(VENV)/.dev
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python packaging/deb/build.py
 
 # The RPM package of that file, in dist; needs rpmbuild. See packaging/rpm/README.md.
 rpm: $(VENV)/.dev
+	tests/conformance/install-tools
 	PYTHONPATH=packaging $(BIN)/python packaging/rpm/build.py
 
 # The container image of that file, as an archive in dist. See packaging/image/README.md.

@@ -17,6 +17,7 @@ from nri_numamem.config.settings import described_settings
 from nri_numamem.config.table import TABLE
 from nri_numamem.engine.core.candidates import RULES
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.cpu_following import records as cpu_following
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
@@ -55,6 +56,7 @@ SECTIONS: Mapping[str, tuple[ModuleType, ...]] = {
     "Pods": (pods,),
     "Burstable pods": (burstable_pods,),
     "Partitions": (partitions,),
+    "Resource claims": (claims,),
     "Placement strategies": (placement_strategy,),
     "Memory policies": (memory_policies,),
     "Network hints": (network_hints,),

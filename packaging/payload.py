@@ -13,7 +13,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from nri_numamem.cli.installation import systemd
+import claim_hook
+from single_file.commands import BuildError
+
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.installation.facts import COPY
 from nri_numamem.cli.installation.unit_text import UNIT
 from nri_numamem.config.example import example_text
@@ -25,6 +28,7 @@ NAME = "nri-numamem"
 MACHINE = platform.machine()
 DEBIAN_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAM = f"usr/bin/{NAME}"
+HOOK = hook_program.PATH.lstrip("/")
 CONFIGURATION = f"etc/{NAME}/config.yaml"
 DOCUMENTS = f"usr/share/doc/{NAME}"
 # Alert rules for Prometheus, and a dashboard for Grafana.
@@ -68,7 +72,11 @@ def removal_script(removal: str) -> str:
 
 
 def fill(root: Path, program: Path, zsh_completions: str, made_s: int) -> None:
-    """Write the files that each package has below a directory; `zsh_completions` is a folder."""
+    """Write the files that each package has below a directory; `zsh_completions` is a folder.
+
+    Raises BuildError if the hook program of claims cannot be built.
+    """
+    claim_hook.build(path_of(root, HOOK).parent)
     path_of(root, CONFIGURATION).write_text(example_text())
     service = UNIT.replace(COPY, f"/{PROGRAM}")
     path_of(root, systemd.PACKAGED[0].lstrip("/")).write_text(service)
@@ -105,8 +113,11 @@ def write_compressed(path: Path, data: bytes) -> None:
 
 
 def set_modes(root: Path, *programs: str) -> None:
-    """Set the modes of everything in a directory; `programs` are executable beside PROGRAM."""
-    executable = {root / PROGRAM, *(root / name for name in programs)}
+    """Set the modes of everything in a directory.
+
+    `programs` are executable, as are PROGRAM and HOOK.
+    """
+    executable = {root / name for name in (PROGRAM, HOOK, *programs)}
     for path in (root, *root.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path in executable else 0o644)
 
@@ -118,6 +129,21 @@ def _check_program(program: Path) -> str:
     newest_s = max(path.stat().st_mtime for path in (ROOT / "nri_numamem").rglob("*.py"))
     if program.stat().st_mtime < newest_s:
         return f"{program} is older than the sources; run: make dist"
+    return ""
+
+
+def _check_hook(program: Path) -> str:
+    """Return why the hook program of claims would differ from that in a program, or nothing.
+
+    The doctor compares them.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            hook = claim_hook.build(Path(folder)).read_bytes()
+    except BuildError as error:
+        return str(error)
+    if hook not in program.read_bytes():
+        return f"{program} has another claim-hook than the sources and Go give; run: make dist"
     return ""
 
 
@@ -142,6 +168,7 @@ def run(target: str, tool: tuple[str, str], build: Callable[[Path, Path], Path])
     problem = _check_program(args.program)
     if not problem and shutil.which(command) is None:
         problem = f"{command} is missing; install {package}"
+    problem = problem or _check_hook(args.program)
     if problem:
         sys.stderr.write(f"make {target}: {problem}\n")
         return 1

@@ -1,6 +1,5 @@
 """The plugin's side of the files for resource claims: answers intents as a test demands."""
 
-import socket
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +23,7 @@ class ClaimPlugin:
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
-        claim_files.make_directories(self.directory)
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._sock.bind(str(claim_files.wake_socket(self.directory)))
+        self._sock = claim_files.listen(claim_files.answers_file(self.directory))
         self._thread.start()
         return self
 
@@ -37,10 +34,13 @@ class ClaimPlugin:
         trace: TracebackType | None,
     ) -> None:
         self._is_over.set()
-        claim_files.wake(self.directory)
+        self.wake()
         self._thread.join()
         self._sock.close()
-        claim_files.wake_socket(self.directory).unlink()
+
+    def wake(self) -> None:
+        """Let it read the intents."""
+        claim_files.wake(claim_files.answers_file(self.directory))
 
     def intents(self) -> dict[str, Intent]:
         """Return name of the claim -> its intent, of all that are there."""
@@ -50,13 +50,18 @@ class ClaimPlugin:
 
     def _run(self) -> None:
         attempts: set[str] = set()
+        answers = dict[str, Answer]()
         while not self._is_over.is_set():
-            for intent in claim_files.read_intents(self.directory).found:
+            intents = claim_files.read_intents(self.directory)
+            before = answers
+            answers = {uid: answer for uid, answer in answers.items() if uid in intents.uids}
+            for intent in intents.found:
                 name = intent.claim.name
                 if intent.attempt in attempts or name in self.ignored:
                     continue
                 attempts.add(intent.attempt)
                 self.answered.append(intent)
-                answer = Answer(intent.attempt, self.refusals.get(name, ""))
-                claim_files.write_answer(self.directory, intent.claim.uid, answer)
+                answers[intent.claim.uid] = Answer(intent.attempt, self.refusals.get(name, ""))
+            if answers != before:
+                claim_files.write_answers(self.directory, answers)
             self._sock.recv(16)

@@ -3,15 +3,18 @@
 ``--launched`` makes an entry in the runtime's plugin directory, ``--external`` a service of
 systemd. Each removes the other, because two instances would contradict each other. The runtime's
 own configuration is never changed; ``--enable-nri`` writes a file beside it that the runtime reads.
+``--claim-hook`` only writes the hook program of resource claims, for the image and other places.
 """
 
 import argparse
+import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from nri_numamem.cli.host_files import Host
+from nri_numamem.cli.installation import hook_program
 from nri_numamem.cli.installation.facts import (
     Facts,
     add_installation_arguments,
@@ -20,7 +23,14 @@ from nri_numamem.cli.installation.facts import (
     read_facts,
 )
 from nri_numamem.cli.installation.plan import plan_external, plan_launched
-from nri_numamem.cli.installation.steps import Write, perform, print_nothing, print_remaining
+from nri_numamem.cli.installation.steps import (
+    Step,
+    Write,
+    WriteProgram,
+    perform,
+    print_nothing,
+    print_remaining,
+)
 from nri_numamem.cli.runtimes import drop_in, instructions
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity
@@ -46,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--external",
         action="store_true",
         help="systemd starts the plugin as a service, which connects to the runtime",
+    )
+    way.add_argument(
+        "--claim-hook",
+        metavar="FILE",
+        help="only write the hook program of resource claims to this file",
     )
     parser.add_argument(
         "--idx",
@@ -75,6 +90,13 @@ def main(args: argparse.Namespace) -> int:
     if not _IDX.fullmatch(args.idx):
         raise UsageError(f"--idx {args.idx}: not an index; give two digits, such as 10")
     host = Host(args.root)
+    if args.claim_hook is not None:
+        path = os.path.normpath(Path(args.claim_hook).absolute())
+        return _write_hook(path, host, is_dry_run=args.dry_run)
+    return _install(args, host)
+
+
+def _install(args: argparse.Namespace, host: Host) -> int:
     runtime = chosen_runtime(args.runtime, host)
     program = find_program(args.program, host)
     facts = read_facts(host, runtime, program)
@@ -85,8 +107,10 @@ def main(args: argparse.Namespace) -> int:
         steps = plan_external(facts, program)
     if enabling is not None and facts.drop_ins.get(enabling.path) != enabling.text:
         steps.append(enabling)
-    perform(steps, host, is_dry_run=args.dry_run)
-    if not steps:
+    # Before the plugin starts, which names the program in its CDI specifications.
+    hook = list(_hook_steps(facts, host))
+    perform([*hook, *steps], host, is_dry_run=args.dry_run)
+    if not (hook or steps):
         print_nothing(is_dry_run=args.dry_run)
     for part in writable_parts(program.path, host):
         print(f"warning: users other than root can change {part}, and the program runs as root")
@@ -105,6 +129,30 @@ def main(args: argparse.Namespace) -> int:
         remaining.append("nri-numamem doctor    (checks the host and the plugin)")
     print_remaining(remaining)
     return 0
+
+
+def _write_hook(path: str, host: Host, *, is_dry_run: bool) -> int:
+    """Write the hook program only; raise UsageError if there is none, or it cannot be written."""
+    if hook_program.carried() is None:
+        problem = "this Python package does not contain the hook program of resource claims"
+        raise UsageError(f"--claim-hook: {problem}; use the single executable file or a package")
+    program = hook_program.missing(host, path)
+    if program is None:
+        print_nothing(is_dry_run=is_dry_run)
+    else:
+        perform([WriteProgram(path, program)], host, is_dry_run=is_dry_run)
+    return 0
+
+
+def _hook_steps(facts: Facts, host: Host) -> Iterator[Step]:
+    """Yield the step that writes the hook program, unless a package has it."""
+    program = None if facts.packaged_unit else hook_program.missing(host)
+    if program is not None and hook_program.is_read_only(host):
+        problem = f"warning: {hook_program.PATH} is on a read-only file system"
+        remedy = "for resource claims run nri-numamem install --claim-hook FILE, and name FILE in"
+        print(f"{problem}; {remedy} claims.hookProgram")
+    elif program is not None:
+        yield WriteProgram(hook_program.PATH, program)
 
 
 def _is_on(facts: Facts) -> bool:

@@ -35,6 +35,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
     "agent": "do what export does, and serve resource claims to the kubelet",
+    "claim": "print a ResourceClaimTemplate for memory, CPUs and devices on one NUMA node",
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for problems that keep the plugin from working",

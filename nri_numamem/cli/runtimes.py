@@ -27,6 +27,7 @@ _SOCKET = "/var/run/nri/nri.sock"
 _PLUGIN_PATH = "/opt/nri/plugins"
 _CONFIG_PATH = "/etc/nri/conf.d"
 _PLUGIN_NAME = re.compile(r"\d\d-.+", re.ASCII)
+_CDI_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _LISTENING = 0x10000  # __SO_ACCEPTCON in the flags of /proc/net/unix
 
 MARK = "# Written by nri-numamem install --enable-nri; removed by nri-numamem uninstall.\n"
@@ -47,6 +48,10 @@ class Runtime:
     """Whether it drops the hugepage limits of containers (containerd's default)."""
     enabled: bool | None = None
     """Whether NRI is enabled; None if that depends on the version."""
+    has_cdi: bool | None = None
+    """Whether the runtime adds CDI devices; None if that depends on the version."""
+    cdi_directories: tuple[str, ...] = _CDI_DIRECTORIES
+    """Where it reads CDI specifications."""
 
     @property
     def service(self) -> str:
@@ -104,13 +109,30 @@ def _containerd(host: Host) -> Runtime | None:
         table = at(document, "plugins", NRI_TABLE)
         nri |= table if isinstance(table, Mapping) else {}
     disabled = nri.get("disable")
+    cri: dict[str, object] = {}
+    for document in documents:
+        for name in _CRI_TABLES:
+            table = at(document, "plugins", name)
+            cri |= table if isinstance(table, Mapping) else {}
     hides = all(
         at(document, "plugins", table, "disable_hugetlb_controller") is not False
         for document in documents
         for table in _CRI_TABLES
     )
-    enabled = None if disabled is None else not disabled
-    return Runtime("containerd", CONTAINERD, nri, hides_hugepages=hides, enabled=enabled)
+    has_cdi = cri.get("enable_cdi")
+    return Runtime(
+        "containerd",
+        CONTAINERD,
+        nri,
+        hides_hugepages=hides,
+        enabled=None if disabled is None else not disabled,
+        has_cdi=None if has_cdi is None else bool(has_cdi),
+        cdi_directories=_texts(cri.get("cdi_spec_dirs")) or _CDI_DIRECTORIES,
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _crio(host: Host) -> Runtime | None:
@@ -131,8 +153,17 @@ def _crio(host: Host) -> Runtime | None:
     }
     nri = {names[key]: value for key, value in found.items() if key in names}
     enabled = found.get("enable_nri")
-    file = list(documents)[-1]
-    return Runtime("CRI-O", file, nri, enabled=None if enabled is None else bool(enabled))
+    directories = [
+        at(document, "crio", "runtime", "cdi_spec_dirs") for document in documents.values()
+    ]
+    return Runtime(
+        "CRI-O",
+        list(documents)[-1],
+        nri,
+        enabled=None if enabled is None else bool(enabled),
+        has_cdi=True,
+        cdi_directories=next(filter(None, map(_texts, reversed(directories))), _CDI_DIRECTORIES),
+    )
 
 
 def is_listening(host: Host, runtime: Runtime) -> bool | None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.policy import STATIC
-from nri_numamem.engine.core.snapshot import SnapshotError, restore
+from nri_numamem.engine.core.snapshot import restore
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.machine import StateDump
 from nri_numamem.kubelet.state_file import (

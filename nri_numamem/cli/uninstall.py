@@ -21,7 +21,7 @@ from nri_numamem.cli import reset
 from nri_numamem.cli.export.server import delete_configured
 from nri_numamem.cli.host_arguments import state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.installation.facts import (
     COPY,
     Facts,
@@ -45,7 +45,13 @@ from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.engine.core.text import escape
 from nri_numamem.host.pod_cgroups import has_pod_cgroups
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.observe.files import beside, lock_file_of
+from nri_numamem.observe.claim_files import (
+    ClaimFileError,
+    directory_of,
+    intents_file,
+    read_intents,
+)
+from nri_numamem.observe.files import beside, lock_file_of, reason_of
 from nri_numamem.observe.history.lines import NAMES
 
 # What a purge removes with its contents, and the directories that it removes if they are empty.
@@ -64,6 +70,7 @@ _SHARED = (
     "/etc/nri",
     _COPIES,
     _COPIES.rpartition("/")[0],
+    hook_program.PATH.rpartition("/")[0],
 )
 
 EXAMPLES = (
@@ -97,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Uninstall the plugin; return 1 if something remains to be done."""
     host = Host(args.root)
+    _check_claims(args, host)
     facts = read_facts(host, chosen_runtime(args.runtime, host))
     is_exporter_active = systemd.is_active(host, systemd.EXPORTER)
     steps = plan_uninstall(facts, is_exporter_active=is_exporter_active)
@@ -116,6 +124,29 @@ def main(args: argparse.Namespace) -> int:
     remaining += _other_programs(facts)
     print_remaining(remaining)
     return 1 if remaining else 0
+
+
+def _check_claims(args: argparse.Namespace, host: Host) -> None:
+    """Raise UsageError while resource claims are prepared: their pods could never be removed."""
+    try:
+        state_file = state_file_of(args.state_file, args.root)
+    except UsageError:
+        return  # without a state file there are no claims
+    directory = directory_of(host.path(str(state_file)))
+    try:
+        found = read_intents(directory)
+    except OSError as error:
+        raise UsageError(f"{directory}: {reason_of(error)}; run as root") from error
+    except ClaimFileError as error:
+        raise UsageError(f"{error}; remove the file if no pod uses a resource claim") from error
+    if found.uids:
+        known = {intent.claim.uid: str(intent.claim) for intent in found.found}
+        names = ", ".join(sorted(known.get(uid, uid) for uid in found.uids))
+        raise UsageError(
+            f"resource claims are prepared on this host: {names}; delete their pods first, "
+            "because the kubelet cannot remove them without the agent; they are in "
+            f"{intents_file(directory)}"
+        )
 
 
 def _release(
@@ -180,7 +211,7 @@ class Purge:
     own: tuple[str, ...]
     """Files, directories with their contents, and links, but not what a link leads to."""
     shared: tuple[str, ...]
-    """Directories for all NRI plugins in which nothing is left."""
+    """Directories of several programs in which nothing is left."""
     kept: tuple[str, ...]
     """One line for each file of the plugin that is elsewhere."""
 

@@ -40,6 +40,7 @@ def policy_of(settings: Settings) -> Policy:
         memory_policies=settings.memory_policies,
         network_hints=settings.network_hints != HINTS_OFF,
         burstable_pods=settings.burstable_pods,
+        claims=settings.claims.enabled,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,

@@ -11,6 +11,7 @@ machine, such as whether a NUMA node exists. ``config.load`` reads files.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.config.claims import ClaimSettings
 from nri_numamem.config.features import HINTS_OFF
 from nri_numamem.config.setting import Setting, read_rows, write_rows
 from nri_numamem.config.table import (
@@ -101,6 +102,8 @@ class Settings:
     """Which containers of Burstable pods are pinned."""
     residency: Residency = OFF
     """Whether the plugin watches where the pages of containers are."""
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
+    """Whether resource claims choose NUMA nodes."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""

@@ -5,6 +5,7 @@ the fields and reads and writes documents by this table; docs/configuration.md, 
 the settings that a reload applies come from it as well.
 """
 
+from nri_numamem.config.claims import CLAIMS
 from nri_numamem.config.features import (
     BURSTABLE_PODS,
     CPU_FOLLOWS_MEMORY,
@@ -209,6 +210,7 @@ TABLE: tuple[Setting | Group, ...] = (
     NETWORK_HINTS,
     BURSTABLE_PODS,
     RESIDENCY,
+    CLAIMS,
     Setting(
         "logLevel",
         "log_level",

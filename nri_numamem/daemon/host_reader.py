@@ -21,7 +21,8 @@ from nri_numamem.daemon.jobs import Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.engine.core.context import is_burstable, qos_of_cgroup_parent
-from nri_numamem.engine.core.events import Container, NetworkRequest, PodSandbox, PolicySupport
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.facts import NetworkRequest, PolicySupport
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.cpu_following.shared_cpus import may_follow
 from nri_numamem.engine.records.machine import MachineUnreadable
@@ -41,12 +42,14 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_available
 from nri_numamem.memorymanager import PoolUse, QosClass
+from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.host_facts import Device
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.partitions import label_keys_of
 
 if TYPE_CHECKING:
+    from nri_numamem.daemon.claims import ClaimExchange
     from nri_numamem.daemon.host_cpus import HostCpusMonitor
     from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 
@@ -75,6 +78,15 @@ class HostReader:
         self.pins_burstable = self.sets_oom_score_adj = False
         self.reads_networks = self.sets_policies = False
         self.label_keys: tuple[str, ...] = ()
+        self.hook_program = ""
+        self.claims: ClaimExchange | None = None
+        """None without the setting claims."""
+
+    def close(self) -> None:
+        """End what reads in the background."""
+        self.network_hints.close()
+        if self.claims is not None:
+            self.claims.close()
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
@@ -91,6 +103,7 @@ class HostReader:
         self.reads_networks = self.network_hints.is_active
         self.pins_burstable = settings.burstable_pods.is_active
         self.label_keys = label_keys_of(settings.partitions)
+        self.hook_program = settings.claims.hook_program if settings.claims.enabled else ""
 
     def configured(self, configuration: Configuration) -> None:
         """Take note of the runtime."""
@@ -207,6 +220,10 @@ class HostReader:
         except MachineError as error:
             self._emit(MachineUnreadable(error=str(error)))
             return None
+
+    def prepared_claims(self) -> tuple[Claim, ...] | None:
+        """Return the resource claims that are charged and prepared; None if unknown."""
+        return None if self.claims is None else self.claims.prepared()
 
     def sandbox_started(self, pod: PodSandbox, path: str) -> None:
         """Read the network namespace at `path` in the background; "" for the host's."""

@@ -198,6 +198,11 @@ class StateStore:
         file = self._file
         return None if file is None else file.written_at_s
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether there is a state file, and no other instance has its lock."""
+        return self._file is not None and not self._lock.is_lost
+
     def open(self, path: str, started_as: str) -> EngineState | None:
         """Lock, and return the state that an earlier process left, if any; "" for no state file.
 

@@ -134,9 +134,11 @@ class Jobs:
         """Run this job as well, before the last one."""
         self._jobs.insert(-1, job)
 
-    def run_due(self) -> None:
-        """Run the jobs that are due; raises no Exception."""
+    def run_due(self, name: str = "") -> None:
+        """Run the jobs that are due, or only the one with a name; raises no Exception."""
         for job in self._jobs:
+            if name not in ("", job.name):
+                continue
             now_s = self._clock.monotonic_s()
             try:
                 if job.due(now_s):

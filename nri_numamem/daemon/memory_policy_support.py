@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
-from nri_numamem.engine.core.events import PolicySupport
+from nri_numamem.engine.core.facts import PolicySupport
 from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Thread
 
 from nri_numamem.daemon.namespace_helper import READ_S, READY, REPLY_BYTES
-from nri_numamem.engine.core.events import NetworkInterface
+from nri_numamem.engine.core.facts import NetworkInterface
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.threads import start_thread
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.features import HINTS_OFF, HINTS_SECONDARY
-from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.engine.features.network_hints.records import NetworkNamespacesClosed
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability

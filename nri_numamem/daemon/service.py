@@ -67,7 +67,7 @@ class Service:
         self.notifier = notifier or Notifier({})
         self._roots, self._system = roots, system
         self._connection: Connection | None = None
-        self._connections = 0
+        self._connections, self._is_synchronized = 0, False
         clock, get_engine = system.clock, self._get_engine
         self._state_store = StateStore(lambda r: self.emit(r), clock, system.open_state_file)  # noqa: PLW0108 - emit needs the store
         records = RecordPath(log, clock, get_engine, self._state_store.append)
@@ -127,10 +127,25 @@ class Service:
         self.live.use(settings)
         self.host_reader.started(settings)
         self.metrics.watch_residency(settings.residency, self._roots, self.jobs, self.time_limit)
+        if settings.claims.enabled:
+            self._exchange_claims(settings)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
             self.emit(restored_record(restored))
+
+    def _exchange_claims(self, settings: Settings) -> None:
+        from nri_numamem.daemon.claims import ClaimExchange  # noqa: PLC0415 - only for the setting
+
+        self.host_reader.claims = claims = ClaimExchange(
+            settings,
+            self.emit,
+            self._system.clock.wall_s,
+            lambda: self._is_synchronized and self._state_store.is_writable,
+            lambda: None if self._signals is None else self._signals.wake_up(),
+        )
+        claims.start()
+        self.jobs.add(LimitedJob(claims, self.time_limit, self._get_engine))
 
     def close(self) -> None:
         """Stop the metrics, write the state file, then release the lock for a standby."""
@@ -139,7 +154,7 @@ class Service:
         self.metrics.close()
         self._state_store.close()
         self._machine_monitor.close()
-        self.host_reader.network_hints.close()
+        self.host_reader.close()
 
     def serve(self, channel: Channel, identity: Identity, signals: Signals) -> ConnectionResult:
         """Serve one connection to its end; closes the channel."""
@@ -164,7 +179,7 @@ class Service:
             with self.time_limit, self._heartbeat, self._gc_control:
                 return self._connection.serve()
         finally:
-            self._connection = None
+            self._connection, self._is_synchronized = None, False
             self._description.disconnected()
             self._meter.disconnected()
 
@@ -189,6 +204,7 @@ class Service:
         now_s = self._system.clock.monotonic_s()
         self._cgroup_scan.observe(event, now_s)
         if isinstance(event, Synchronize):
+            self._is_synchronized = True
             self._invariant_check.synchronized()
             self._cpuset_check.synchronized(now_s)
 
@@ -229,6 +245,8 @@ class Service:
         if DUMP_STATE in numbers:
             self.dump_state()
         self.live.take(numbers, signals.wake_up)
+        self.jobs.run_due("claims")
+        self._offer_state(0.0)
         return not numbers.isdisjoint(STOPPING)
 
     def dump_state(self) -> None:
@@ -268,8 +286,7 @@ class Service:
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
         """Hand over the state to be written; not within a request, because its time is limited."""
         self._description.flush()
-        engine = self.requests.engine
-        if engine is not None:
+        if (engine := self.requests.engine) is not None:
             self._state_store.offer(engine.state)
         return ()
 

@@ -12,6 +12,7 @@ from nri_numamem.engine.admission import container_update, containers, pods
 from nri_numamem.engine.core import events, reasons, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Handler, without_reply
+from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
@@ -114,10 +115,15 @@ class Engine:
         features = context.all_features
         if isinstance(event, _NEW) and not event.pod.annotations:
             features = context.features
-        if isinstance(event, events.CreateContainer):
-            for feature in features:
-                event = feature.requested(event)
-        decision = _HANDLERS[type(event)](context, state, event)
+        for feature in features:
+            event = feature.requested(state, event)
+        decision = None
+        if isinstance(event, events.CreateContainer) and event.container.claims:
+            decision = _decided(context, state, event, features)
+        elif isinstance(event, events.FeatureEvent):
+            decision = event.decide(context, state)
+        if decision is None:
+            decision = _HANDLERS[type(event)](context, state, event)
         for feature in features:
             decision = feature.complete(context, state, event, decision)
         is_waiting = state.pending or state.cpusets.repairs
@@ -171,3 +177,14 @@ class Engine:
         """Decide and commit an event whose reply nothing waits for; `wall_s` as in `commit`."""
         plan, rejection = self.decide(event), self.rejection
         return Applied(plan, self.commit(wall_s), rejection)
+
+
+def _decided(
+    context: Context,
+    state: EngineState,
+    event: events.CreateContainer,
+    features: tuple[Feature, ...],
+) -> Decision | None:
+    """Return the decision of the feature that has a container; None if none has it."""
+    found = (feature.decided(context, state, event) for feature in features)
+    return next(filter(None, found), None)

@@ -16,7 +16,14 @@ def features_of(policy: Policy) -> tuple[Feature, ...]:
 
     Those without a condition record annotations that have no effect.
     """
-    features: list[Feature] = [strategy.FEATURE, burstable.FEATURE]
+    features: list[Feature] = []
+    if policy.claims:
+        from nri_numamem.engine.features.claims import (  # noqa: PLC0415 - only for the setting
+            feature as claims,
+        )
+
+        features.append(claims.ResourceClaims())
+    features += [strategy.FEATURE, burstable.FEATURE]
     if policy.partitions:
         from nri_numamem.engine.features.partitions import (  # noqa: PLC0415 - only for the setting
             feature as partitions,

@@ -6,7 +6,7 @@ claim passes through files (``observe.claim_files``):
 
 1. read the ResourceClaim from the API server,
 2. write an intent with a new attempt,
-3. wait for the plugin's answer to this attempt,
+3. wait for the plugin's answer to this attempt (``claim_store``),
 4. reply to the kubelet with the devices, or with the reason.
 
 A claim that is charged already needs no new attempt: the kubelet prepares claims again after it
@@ -14,26 +14,38 @@ restarts, and the plugin may be restarting then too. To unprepare, the intent is
 waits for the plugin. Calls run on several threads; those that prepare one claim, one by one.
 """
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from pathlib import PurePath
 from typing import Final
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
-from nri_numamem.engine.records.export import PrepareFailed, PrepareSucceeded, UnprepareFailed
+from nri_numamem.engine.records.export import (
+    DeletedClaimReleased,
+    PrepareFailed,
+    PrepareSucceeded,
+    UnprepareFailed,
+)
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.allocation import Allocation, AllocationError, allocation_of
-from nri_numamem.export.requests import REMEDIES, FailureKind, claim_path, failure_of_claim
+from nri_numamem.export.requests import (
+    REMEDIES,
+    FailureKind,
+    claim_path,
+    failure_of_claim,
+    is_missing,
+)
 from nri_numamem.export.resourceslice import DRIVER
+from nri_numamem.exporter.claim_store import ClaimStore
 from nri_numamem.grpc import Code, Handler, StatusError
 from nri_numamem.kubelet import dra
 from nri_numamem.memorymanager.claims import Claim
-from nri_numamem.observe import claim_files
-from nri_numamem.observe.claim_files import ClaimFileError, Intent
+from nri_numamem.observe.cdi import device_id
+from nri_numamem.observe.claim_files import is_uid
 from nri_numamem.observe.files import reason_of
 
 PREPARE_S: Final = 40.0
@@ -43,10 +55,6 @@ CALLS: Final = 128
 is away, each waits for PREPARE_S."""
 REQUEST_BYTES: Final = 64 << 10
 """Some 500 claims; the kubelet sends those of one pod."""
-
-# Between two looks for an answer: they double, because the calls of many pods wait at a time.
-_PAUSE_MIN_S = 0.004
-_PAUSE_MAX_S = 0.05
 
 
 class ClaimError(Exception):
@@ -59,17 +67,16 @@ class ClaimDriver:
     def __init__(
         self,
         node_name: str,
-        directory: Path,
+        store: ClaimStore,
         send: Callable[[Request], Answer],
         emit: Callable[[Record], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._node_name = node_name
-        self._directory = directory
+        self._store = store
         self._send = send
         self._emit = emit
         self._clock = clock
-        self._stopping = threading.Event()
         # The uids of claims that are being prepared, and what guards them.
         self._busy: set[str] = set()
         self._changed = threading.Condition()
@@ -80,10 +87,6 @@ class ClaimDriver:
             dra.NODE_PREPARE_RESOURCES: self._prepare_all,
             dra.NODE_UNPREPARE_RESOURCES: self._unprepare_all,
         }
-
-    def stop(self) -> None:
-        """End the calls that wait; the kubelet calls again."""
-        self._stopping.set()
 
     def _prepare_all(self, payload: bytes, _timeout_s: float | None) -> bytes:
         end_s = self._clock() + PREPARE_S
@@ -150,49 +153,51 @@ class ClaimDriver:
 
     def _charge(self, claim: Claim, end_s: float) -> bool:
         """Let the plugin charge a claim; return whether it was not charged before."""
+        if self._store.is_charged(claim):
+            return False
+        if not is_uid(claim.uid):
+            raise ClaimError(f"{claim.uid[:100]!r} is not the uid of a claim")
         try:
-            if self._is_charged(claim):
-                return False
-            attempt = os.urandom(8).hex()
-            claim_files.write_intent(self._directory, Intent(claim, attempt))
-        except (OSError, ValueError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
-            raise ClaimError(f"{self._directory}: {reason}") from error
-        refusal = self._refusal(claim.uid, attempt, end_s)
-        if refusal:
-            raise ClaimError(refusal)
+            attempt = self._store.begin(claim)
+        except OSError as error:
+            cause = f"cannot write the claim for the plugin: {reason_of(error)}"
+            raise ClaimError(cause) from error
+        answer = self._store.wait(claim.uid, attempt, end_s)
+        if answer is None:
+            raise ClaimError(self._why_unanswered())
+        if answer.refusal:
+            raise ClaimError(answer.refusal)
         return True
 
-    def _is_charged(self, claim: Claim) -> bool:
-        try:
-            intent = claim_files.read_intent(claim_files.intent_file(self._directory, claim.uid))
-            answer = claim_files.read_answer(self._directory, claim.uid)
-        except (FileNotFoundError, ClaimFileError):
-            return False
-        if answer is None or answer.attempt != intent.attempt or answer.refusal:
-            return False
-        return intent.claim == claim
+    def _why_unanswered(self) -> str:
+        if self._store.is_closing:
+            return "nri-numamem agent stops; the kubelet tries again"
+        problem = self._store.problem or f"no answer within {PREPARE_S:.0f} s"
+        return (
+            f"the plugin nri-numamem does not answer: {problem}; check that it runs with resource "
+            "claims enabled (nri-numamem doctor)"
+        )
 
-    def _refusal(self, uid: str, attempt: str, end_s: float) -> str:
-        """Wait for the plugin; return why it refuses, "" if it does not. Raises ClaimError."""
-        pause_s = _PAUSE_MIN_S
-        while True:
-            problem = ""
+    def release_deleted(self) -> None:
+        """Release claims that do not exist any more, if the kubelet has not unprepared them.
+
+        A claim is not deleted while a pod may use it, and the plugin keeps it charged while a
+        container does. Without an answer of the API server nothing is released.
+        """
+        for intent in self._store.intents():
+            claim = intent.claim
             try:
-                answer = claim_files.read_answer(self._directory, uid)
-            except (OSError, ClaimFileError) as error:
-                answer, problem = None, str(error)
-            if answer is not None and answer.attempt == attempt:
-                return answer.refusal
-            if self._clock() >= end_s:
-                problem = problem or f"{self._directory} has no answer of it"
-                raise ClaimError(
-                    f"the plugin nri-numamem does not answer: {problem}; check that it runs with "
-                    "resource claims enabled (nri-numamem doctor)"
-                )
-            if self._stopping.wait(pause_s):
-                raise ClaimError("nri-numamem agent stops; the kubelet tries again")
-            pause_s = min(2.0 * pause_s, _PAUSE_MAX_S)
+                answer = self._send(Request("GET", claim_path(claim.namespace, claim.name)))
+            except (AccessError, RequestError):
+                return
+            if _is_deleted(claim, answer):
+                with suppress(OSError):  # the next time
+                    self._store.remove(claim.uid)
+                    self._emit(
+                        DeletedClaimReleased(
+                            claim=claim.name, namespace=claim.namespace, claim_uid=claim.uid
+                        )
+                    )
 
     def _unprepare_all(self, payload: bytes, _timeout_s: float | None) -> bytes:
         with _invalid_argument():
@@ -202,11 +207,9 @@ class ClaimDriver:
     def _unprepare(self, claim: dra.ClaimName) -> str:
         """Return why a claim is not unprepared, "" if it is."""
         try:
-            claim_files.remove_intent(self._directory, claim.uid)
-        except ValueError:
-            return ""  # no intent can have such a uid
+            self._store.remove(claim.uid)
         except OSError as error:
-            cause = f"{self._directory}: {reason_of(error)}"
+            cause = f"cannot remove the claim for the plugin: {reason_of(error)}"
             self._emit(
                 UnprepareFailed(
                     claim=claim.name, namespace=claim.namespace, claim_uid=claim.uid, cause=cause
@@ -235,6 +238,14 @@ def registration_methods(
     return {dra.GET_INFO: get_info, dra.NOTIFY_REGISTRATION_STATUS: notify}
 
 
+def _is_deleted(claim: Claim, answer: Answer) -> bool:
+    """Return whether there is no such claim, or only another one of its name."""
+    metadata = answer.document.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
+    is_other = answer.status == HTTPStatus.OK and uid not in (None, claim.uid)
+    return is_other or is_missing(answer.status, answer.document, claim.name)
+
+
 def _devices(allocation: Allocation, node_name: str) -> Iterator[dra.PreparedDevice]:
     """Yield the devices of a claim.
 
@@ -243,7 +254,7 @@ def _devices(allocation: Allocation, node_name: str) -> Iterator[dra.PreparedDev
     """
     uid, requests = allocation.claim.uid, set()
     for device in allocation.devices:
-        cdi_ids = () if device.request in requests else (f"{DRIVER}/claim={uid}-{device.request}",)
+        cdi_ids = () if device.request in requests else (device_id(uid, device.request),)
         requests.add(device.request)
         yield dra.PreparedDevice(device.request, node_name, device.name, cdi_ids, device.share_id)
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nri_numamem.memorymanager.accounting import adopt as adopt_on
 from nri_numamem.memorymanager.accounting import assign_exactly, remove_container
 from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.holder import HolderKind
@@ -53,6 +54,19 @@ class Claim:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """The use of a claim's request by a container."""
+
+    uid: str
+    """Of the claim."""
+    request: str
+    amounts: ClaimAmounts
+    """Of the request; empty if they cannot be read."""
+    name: str = ""
+    """NAMESPACE/NAME of the claim."""
+
+
 def sum_of(several: Iterable[ClaimAmounts]) -> ClaimAmounts:
     """Return the sum of amounts."""
     return _by_node(
@@ -68,11 +82,6 @@ def sum_of(several: Iterable[ClaimAmounts]) -> ClaimAmounts:
 def nodes_of(amounts: ClaimAmounts) -> NodeSet:
     """Return the NUMA nodes of amounts."""
     return NodeSet(amounts)
-
-
-def total_of(amounts: ClaimAmounts, resource: str) -> int:
-    """Return the bytes of a resource on all nodes."""
-    return sum(wanted.get(resource, 0) for wanted in amounts.values())
 
 
 def format_amounts(amounts: ClaimAmounts) -> str:
@@ -139,6 +148,21 @@ def prepare(state: State, uid: str, amounts: ClaimAmounts) -> State | ClaimRejec
     if reasons:
         return ClaimRejection(reasons)
     return assign_exactly(state, uid, HolderKind.CLAIM, _by_resource(amounts))
+
+
+def adopt(state: State, uid: str, amounts: ClaimAmounts) -> State:
+    """Charge a claim that is in use, whatever the rules; what its nodes lack is a shortfall."""
+    are_free = all(
+        node_id in state.machine_state
+        and size_bytes <= state.machine_state[node_id].table(resource).free
+        for node_id, wanted in amounts.items()
+        for resource, size_bytes in wanted.items()
+    )
+    by_resource = _by_resource(amounts)
+    if are_free:
+        return assign_exactly(state, uid, HolderKind.CLAIM, by_resource)
+    request = {resource: sum(by_node.values()) for resource, by_node in by_resource.items()}
+    return adopt_on(state, uid, HolderKind.CLAIM, nodes_of(amounts), request).state
 
 
 def unprepare(state: State, uid: str) -> State:

@@ -23,9 +23,12 @@ from typing import Protocol
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.annotations import MEMORY_POLICY, own_annotations
 from nri_numamem.engine.core.context import is_burstable
+from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
+from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.host_facts import NO_HOST_FACTS, HostFacts, PodCgroup
 from nri_numamem.nri.messages import (
+    claim_uses,
     container_of,
     devices_of,
     interface_names,
@@ -96,6 +99,8 @@ class Decoder:
     ) -> events.Container:
         """Decode a container of a Synchronize; read its cgroup if `cgroup_parent` is known."""
         decoded = container_of(container)
+        if self._facts.hook_program:
+            decoded = self._with_claims(decoded, container)
         if cgroup_parent is None or decoded.ended:
             return decoded
         if self._facts.pins_burstable and is_burstable(cgroup_parent):
@@ -144,6 +149,8 @@ class Decoder:
         if linux.devices and not is_privileged(linux.resources):
             nodes = self._facts.device_nodes(pod.cgroup_parent, devices_of(linux.devices))
         container = container_of(request.container, nodes)
+        if self._facts.hook_program:
+            container = self._with_claims(container, request.container)
         if self._facts.pins_burstable and is_burstable(pod.cgroup_parent):
             container = with_burstable_facts(container, request.container)
         pools = None
@@ -158,7 +165,7 @@ class Decoder:
         text = pod.annotation(MEMORY_POLICY, container.name) if pod.annotations else ""
         policy = None
         if text or support is not None:
-            policy = events.PolicyRequest(text, handler, support or events.PolicySupport())
+            policy = PolicyRequest(text, handler, support or PolicySupport())
         if container.burstable is None:
             return events.CreateContainer(pod, container, pools, policy, network)
         available = self._facts.available_memory(pod, container)
@@ -202,6 +209,14 @@ class Decoder:
     def remove_container(self, request: _HasPodAndContainer) -> events.RemoveContainer:
         """Decode the removal of a container."""
         return events.RemoveContainer(self._ended_pod(request.pod), container_of(request.container))
+
+    def prepared_claims(self) -> tuple[Claim, ...] | None:
+        """Return the resource claims that are prepared; None if unknown."""
+        return self._facts.prepared_claims()
+
+    def _with_claims(self, container: events.Container, message: api.Container) -> events.Container:
+        claims = claim_uses(message.hooks.create_runtime, self._facts.hook_program)
+        return replace(container, claims=claims) if claims else container
 
     def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:
         cached = self._cached.get(pod.id)

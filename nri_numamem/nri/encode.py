@@ -28,6 +28,8 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
             resources.cpu.mems = plan.adjustment.cpuset_mems
         if plan.adjustment.cpuset_cpus:
             resources.cpu.cpus = plan.adjustment.cpuset_cpus
+        if plan.adjustment.memory_limit_bytes is not None:
+            resources.memory.limit.value = plan.adjustment.memory_limit_bytes
         if plan.adjustment.hugepage_limits:
             _limit_hugepages(resources, plan.adjustment)
         if plan.adjustment.memory_policy is not None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import NetworkRequest, PolicySupport
 from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.numa import NodeSet
 
 
@@ -50,6 +52,8 @@ class HostFacts(Protocol):
     """Whether the setting memoryPolicy allows policies."""
     label_keys: tuple[str, ...] = ()
     """The labels of pods by which the setting partitions selects."""
+    hook_program: str = ""
+    """The program in the OCI hooks of resource claims; "" if the setting claims is off."""
 
     def hugepage_limits(self, _cgroup_parent: str, /) -> Mapping[int, int]:
         """Return page size in bytes -> limit in bytes of a pod's cgroup."""
@@ -91,7 +95,7 @@ class HostFacts(Protocol):
         """
         return None
 
-    def policy_support(self, _handler: str, /) -> events.PolicySupport | None:
+    def policy_support(self, _handler: str, /) -> PolicySupport | None:
         """Return whether memory policies can be set for a pod with this runtime handler."""
         return None
 
@@ -99,6 +103,10 @@ class HostFacts(Protocol):
         self, _pod: events.PodSandbox, _container: events.Container, /
     ) -> Mapping[int, int] | None:
         """Return node id -> bytes that are free or reclaimable; None if they have no effect."""
+        return None
+
+    def prepared_claims(self) -> tuple[Claim, ...] | None:
+        """Return the resource claims that are charged and prepared; None if unknown."""
         return None
 
     def sandbox_started(self, _pod: events.PodSandbox, _path: str, /) -> None:
@@ -111,7 +119,7 @@ class HostFacts(Protocol):
 
     def network(
         self, _pod: events.PodSandbox, _host_names: tuple[str, ...], _path: str, /
-    ) -> events.NetworkRequest | None:
+    ) -> NetworkRequest | None:
         """Return the interfaces of a new container; None if they have no effect.
 
         The names are the interfaces of the host that the container gets, the path is as above.

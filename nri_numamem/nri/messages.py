@@ -18,6 +18,7 @@ from nri_numamem.engine.core.context import qos_of_cgroup_parent
 from nri_numamem.engine.records.common import ContainerNames
 from nri_numamem.engine.records.connection import Created
 from nri_numamem.memorymanager.burstable import BurstableFacts
+from nri_numamem.memorymanager.claims import ClaimUse, parse_amounts
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.host_facts import Device, PodCgroup
 from nri_numamem.numa import NodeSet, format_page_size, parse_page_size
@@ -198,6 +199,23 @@ def reserved_bytes(resources: api.LinuxResources) -> int | None:
         if key in unified and _AMOUNT.fullmatch(unified[key].strip()):
             found = max(found, min(int(unified[key]), MAX_BYTES))
     return found or None
+
+
+def claim_uses(hooks: Sequence[api.Hook], program: str) -> tuple[ClaimUse, ...]:
+    """Return the resource claims of a container: the arguments of `program` in its OCI hooks.
+
+    A pod cannot set OCI hooks. A hook whose arguments cannot be read has no amounts, and so
+    belongs to no claim that was prepared.
+    """
+    found: list[ClaimUse] = []
+    for hook in hooks:
+        if hook.path == program:
+            uid, request, _nodes, amounts, name = (*hook.args[1:6], *[""] * 5)[:5]
+            try:
+                found.append(ClaimUse(uid, request, parse_amounts(amounts), name))
+            except ValueError:
+                found.append(ClaimUse(uid, request, {}, name))
+    return tuple(found)
 
 
 def interface_names(linux: api.LinuxContainer) -> tuple[str, ...]:

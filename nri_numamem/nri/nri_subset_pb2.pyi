@@ -491,6 +491,9 @@ class Container(_Message):
     name: str
     STATE_FIELD_NUMBER: _Final = 4
     state: ContainerState.ValueType
+    HOOKS_FIELD_NUMBER: _Final = 10
+    @property
+    def hooks(self) -> Hooks: ...
     LINUX_FIELD_NUMBER: _Final = 11
     @property
     def linux(self) -> LinuxContainer: ...
@@ -505,12 +508,40 @@ class Container(_Message):
         pod_sandbox_id: str = ...,
         name: str = ...,
         state: ContainerState.ValueType = ...,
+        hooks: Hooks | None = ...,
         linux: LinuxContainer | None = ...,
         pid: int = ...,
         created_at: int = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["linux"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["id", "pod_sandbox_id", "name", "state", "linux", "pid", "created_at"]) -> None: ...
+    def HasField(self, field_name: _Literal["hooks", "linux"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["id", "pod_sandbox_id", "name", "state", "hooks", "linux", "pid", "created_at"]) -> None: ...
+
+class Hooks(_Message):
+    CREATE_RUNTIME_FIELD_NUMBER: _Final = 2
+    @property
+    def create_runtime(self) -> _containers.RepeatedCompositeFieldContainer[Hook]: ...
+    def __init__(
+        self,
+        *,
+        create_runtime: _Iterable[Hook] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["create_runtime"]) -> None: ...
+
+class Hook(_Message):
+    PATH_FIELD_NUMBER: _Final = 1
+    path: str
+    ARGS_FIELD_NUMBER: _Final = 2
+    @property
+    def args(self) -> _containers.RepeatedScalarFieldContainer[str]: ...
+    def __init__(
+        self,
+        *,
+        path: str = ...,
+        args: _Iterable[str] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["path", "args"]) -> None: ...
 
 class LinuxContainer(_Message):
     DEVICES_FIELD_NUMBER: _Final = 2

@@ -69,7 +69,10 @@ class SynchronizeParts:
             if parent is not None:
                 found = self._decoder.with_cpuset(container, parent, cgroups_path)
                 self._containers[index] = found
-        event = events.Synchronize(tuple(self._pods), tuple(self._containers), keeps_updates)
+        claims = self._decoder.prepared_claims()
+        event = events.Synchronize(
+            tuple(self._pods), tuple(self._containers), keeps_updates, claims
+        )
         self._size_bytes = 0
         self._clear()
         return event

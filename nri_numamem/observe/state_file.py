@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
+from nri_numamem.engine.core.json_fields import SnapshotError
+from nri_numamem.engine.core.snapshot import SnapshotVersionError, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.files import (
     Renamed,

@@ -15,12 +15,12 @@ from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
-    PolicyRequest,
     RunPodSandbox,
     StopContainer,
     StopPodSandbox,
     UpdateContainer,
 )
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.records.record import Record
@@ -104,6 +104,11 @@ class Player:
     def state(self) -> EngineState:
         """The engine's state."""
         return self._engine.state
+
+    def replace_accounting(self, accounting: State) -> None:
+        """Continue with another accounting, such as one with a resource claim."""
+        state = self.state.with_accounting(accounting)
+        self._engine = Engine.with_state(self._scenario.context, state)
 
     def try_in(self, state: EngineState, pool_use: PoolUse | None, step: Admit) -> Outcome:
         """Return the result of an admission in another state; nothing is changed."""

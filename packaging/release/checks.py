@@ -87,7 +87,8 @@ def _other_versions(root: Path, version: str) -> Iterator[str]:
             )
             found[f"{chart.relative_to(root)}, {key}"] = value[1] if value else "none"
     folder = root / "packaging/kustomize"
-    for file in (folder / "base/daemonset.yaml", folder / "components/export/daemonset.yaml"):
+    for name in ("base", "components/claims", "components/export"):
+        file = folder / name / "daemonset.yaml"
         if file.exists():
             text = file.read_text(encoding="utf-8")
             image = re.search(r"image: \S+:(\S+)$", text, re.MULTILINE)

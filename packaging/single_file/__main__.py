@@ -5,8 +5,10 @@ import hashlib
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
+import claim_hook
 from release import distributions, sbom
 from release.errors import ReleaseError
 
@@ -50,13 +52,14 @@ def main() -> int:
     program = args.output / f"nri-numamem-{_version()}-linux-{os.uname().machine}"
     cache = args.cache.resolve()
     try:
-        with interpreter.locked(cache):
+        with tempfile.TemporaryDirectory() as folder, interpreter.locked(cache):
+            hook = claim_hook.build(Path(folder))
             built = interpreter.ensure(
                 cache, kinds=args.kinds, jobs=args.jobs, refresh=args.refresh
             )
             tls = openssl.ensure(cache, jobs=args.jobs)
-            artefact.build(built, tls, program, args.twin)
-            contents = components.collect(built)
+            artefact.build(built, tls, hook, program, args.twin)
+            contents = components.collect(built, hook)
         own = sbom.own(program, _version())
         sbom.write(program, sbom.document(own, contents, distributions.date_s()))
     except (BuildError, ReleaseError) as error:

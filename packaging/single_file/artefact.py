@@ -19,17 +19,19 @@ ABSENT = ("sqlite3",)
 
 
 def build(
-    interpreter: Interpreter, openssl: OpenSSL, program: Path, twin: Path | None = None
+    interpreter: Interpreter, openssl: OpenSSL, hook: Path, program: Path, twin: Path | None = None
 ) -> None:
     """Write the executable file `program`; the cache must be locked. Raises BuildError.
 
-    `twin` becomes the same program, but it runs its first argument as Python code, for tests.
+    `hook` is the hook program of claims, which the file contains as data. `twin` becomes the same
+    program, but it runs its first argument as Python code, for tests.
     """
     with tempfile.TemporaryDirectory(prefix="link-", dir=interpreter.cache) as text:
         work = Path(text)
         for name in SOURCES:
             shutil.copy2(HERE / name, work)
         _collect(interpreter, openssl, work / "modules")
+        _write_hook(hook, work / "modules")
         built = interpreter.path_in_root
         link = f"./link {built} {openssl.path_in_root}"
         freeze = f"{built}/python/python -I freeze.py . {built}/python/Lib modules"
@@ -78,3 +80,12 @@ def _collect(interpreter: Interpreter, openssl: OpenSSL, modules: Path) -> None:
     (modules / "single_file_contents.py").write_text(
         f"VERSIONS = {dict(sorted(versions.items()))!r}\nLICENSES = {texts!r}\n", encoding="utf-8"
     )
+
+
+def _write_hook(hook: Path, modules: Path) -> None:
+    """Write the module with the hook program; nri_numamem/cli/installation/hook_program imports it.
+
+    A module of its own, because a process that imports it copies the program into its memory.
+    """
+    text = f"PROGRAM = {hook.read_bytes()!r}\n"
+    (modules / "single_file_claim_hook.py").write_text(text, encoding="ascii")

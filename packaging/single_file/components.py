@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import claim_hook
 from release import sbom
 
 from single_file import debian, interpreter, licenses, openssl
@@ -19,14 +20,17 @@ _SOURCE_PACKAGES = {
 _LINKED = {"libffi": ("libffi-dev", "libffi.a", "MIT"), "zlib": ("zlib1g-dev", "libz.a", "Zlib")}
 
 
-def collect(built: interpreter.Interpreter) -> Sequence[sbom.Json]:
-    """Return the components. Raises BuildError if a source of theirs is missing."""
+def collect(built: interpreter.Interpreter, hook: Path) -> Sequence[sbom.Json]:
+    """Return the components; `hook` is the hook program of claims.
+
+    Raises BuildError if a source of theirs is missing.
+    """
     found = [_source_package(built.downloads, title) for title in _SOURCE_PACKAGES]
     found.append(_protobuf(built.downloads))
     found += [_linked(name, built.root) for name in _LINKED]
     wheels = sorted(built.downloads.glob("*.whl"))
     inside = [one for one in wheels if one.name.split("-")[0] not in licenses.NOT_INSIDE]
-    return [*found, *map(sbom.of_wheel, inside)]
+    return [*found, *map(sbom.of_wheel, inside), _go(hook)]
 
 
 def _source_package(downloads: Path, title: str) -> sbom.Json:
@@ -58,3 +62,14 @@ def _linked(name: str, root: Path) -> sbom.Json:
     purl = f"pkg:deb/debian/{package}@{sbom.quoted(version[1])}?{suite}"
     (file,) = root.glob(f"usr/lib/*/{archive}")
     return sbom.component(name, version[1], license=expression, purl=purl, file=file)
+
+
+def _go(hook: Path) -> sbom.Json:
+    """Return Go's runtime and standard library, with the hash of the program that they are in.
+
+    Scanners find their vulnerabilities by this name of the package.
+    """
+    version = claim_hook.go_version(hook)
+    purl = f"pkg:golang/stdlib@{sbom.quoted(version)}"
+    entry = sbom.component("Go", version, license="BSD-3-Clause", purl=purl, file=hook)
+    return {**entry, "cpe": f"cpe:2.3:a:golang:go:{version}:*:*:*:*:*:*:*"}

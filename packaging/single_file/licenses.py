@@ -5,6 +5,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import claim_hook
+
 from single_file.interpreter import Interpreter
 from single_file.openssl import OpenSSL
 
@@ -50,6 +52,7 @@ def _texts(interpreter: Interpreter, openssl: OpenSSL, own: Path) -> Iterator[tu
     yield "OpenSSL: authors", _read(openssl.folder / "COPYRIGHT")
     for library, package in (("libffi", "libffi-dev"), ("zlib", "zlib1g-dev")):
         yield library, _read(interpreter.root / "usr/share/doc" / package / "copyright")
+    yield "Go", _read(claim_hook.LICENSE)
     for wheel in sorted(interpreter.downloads.glob("*.whl")):
         if wheel.name.split("-")[0] not in NOT_INSIDE:
             yield from _of_wheel(wheel)

@@ -6,13 +6,14 @@ import pytest
 
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.install import writable_parts
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.main import main
 from tests.cli.doctor.host_files import CONFIG, CONTAINERD, PLUGINS, SERVICE, HostFiles
 
 PROGRAM = "opt/nri-numamem/bin/nri-numamem"
 ENTRY = f"{PLUGINS}/10-nri-numamem"
 UNIT = "etc/systemd/system/nri-numamem.service"
+HOOK = hook_program.PATH.lstrip("/")
 NRI = '[plugins."io.containerd.nri.v1.nri"]\n'
 
 
@@ -138,6 +139,70 @@ def test_a_program_that_others_can_change_is_a_warning(
     assert main(["install", "--launched", *arguments]) == 0
     warning = f"warning: users other than root can change /{PROGRAM}, and the program runs as"
     assert warning in capsys.readouterr().out
+
+
+class TestClaimHook:
+    """The running program contains the hook program of resource claims."""
+
+    @pytest.fixture(autouse=True)
+    def _carried(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hook_program, "carried", lambda: b"\x7fELF hook")
+
+    def test_install_writes_it_and_uninstall_removes_it(
+        self, stand: Stand, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        line = f"would write {hook_program.PATH}"
+        assert stand.install("--launched", "--dry-run")[0] == line
+        assert not stand.has(HOOK)
+        assert stand.install("--launched")[0] == f"wrote {hook_program.PATH}"
+        assert stand.files.path(HOOK).read_bytes() == b"\x7fELF hook"
+        assert stand.files.path(HOOK).stat().st_mode & 0o7777 == 0o755
+        assert stand.install("--launched") == ["nothing changed"]
+        root = ["--root", str(stand.files.root), "--no-reset"]
+        assert main(["uninstall", *root, "--dry-run"]) == 0
+        assert f"would remove {hook_program.PATH}\n" in capsys.readouterr().out
+        assert main(["uninstall", *root, "--purge"]) == 0
+        assert not stand.has("usr/libexec/nri-numamem")
+
+    def test_an_older_one_is_replaced_without_a_restart(self, stand: Stand) -> None:
+        stand.install("--launched")
+        stand.files.path(HOOK).write_bytes(b"\x7fELF older")
+        assert stand.install("--launched") == [f"wrote {hook_program.PATH}"]
+
+    def test_that_of_a_package_stays(self, stand: Stand) -> None:
+        stand.files.write(systemd.PACKAGED[0].lstrip("/"), "[Unit]\n")
+        stand.files.write(HOOK, "\x7fELF of the package")
+        stand.install("--launched")
+        assert stand.files.path(HOOK).read_bytes() == b"\x7fELF of the package"
+
+    def test_a_read_only_system_only_lacks_it(
+        self,
+        stand: Stand,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(hook_program, "is_read_only", lambda _host: True)
+        assert stand.install("--launched") == [f"linked /{ENTRY} -> /{PROGRAM}", f"wrote /{CONFIG}"]
+        root = ["--root", str(stand.files.root), "--program", f"/{PROGRAM}"]
+        assert main(["install", "--launched", *root]) == 0
+        warning = f"warning: {hook_program.PATH} is on a read-only file system; for resource claims"
+        assert f"{warning} run nri-numamem install --claim-hook FILE" in capsys.readouterr().out
+        assert not stand.has(HOOK)
+
+    def test_it_alone_is_written_to_another_place(self, stand: Stand) -> None:
+        place = "/opt/bin/claim-hook"
+        assert stand.install("--claim-hook", place, "--dry-run") == [f"would write {place}"]
+        assert stand.install("--claim-hook", place) == [f"wrote {place}"]
+        assert stand.files.path(place.lstrip("/")).read_bytes() == b"\x7fELF hook"
+        assert stand.install("--claim-hook", place) == ["nothing changed"]
+        assert not stand.has(ENTRY)
+
+    def test_a_python_package_has_none(self, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hook_program, "carried", lambda: None)
+        (line,) = stand.install("--claim-hook", "/opt/claim-hook", status=2)
+        problem = "this Python package does not contain the hook program of resource claims"
+        remedy = "use the single executable file or a package"
+        assert line == f"nri-numamem: --claim-hook: {problem}; {remedy}"
 
 
 class TestOnThisHost:

@@ -10,6 +10,13 @@ from nri_numamem.cli.export import server
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
+from nri_numamem.memorymanager.claims import Claim
+from nri_numamem.observe.claim_files import (
+    Intent,
+    directory_of,
+    intents_file,
+    write_intents,
+)
 from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
 from tests.kubernetes_api import KubernetesApi
@@ -188,3 +195,36 @@ def path_below(host: object, name: str) -> Path:
     """Return a path below the root; one that is there already, such as an option's, as it is."""
     root: Path = host.root  # type: ignore[attr-defined]
     return Path(name) if name.startswith(str(root)) else root / name.lstrip("/")
+
+
+ON_HOST = f"--state-file=/{STATE}"
+"""As the host below the root has it."""
+
+
+def test_prepared_claims_stop_an_uninstall(stand: Stand) -> None:
+    directory = directory_of(stand.files.path(STATE))
+    claims = [
+        Claim(uid, "telco", f"{uid}-numa", {"mem": {0: {"memory": 4096}}}) for uid in ("upf", "amf")
+    ]
+    write_intents(directory, [Intent(claim, "try-1") for claim in claims])
+    file = intents_file(directory)
+    file.write_text(file.read_text().replace('"claims":{', '"claims":{"odd":1,'))
+    shown = " ".join(stand.uninstall(ON_HOST, status=2))
+    names = "odd, telco/amf-numa, telco/upf-numa"
+    assert f"resource claims are prepared on this host: {names}; delete their pods first" in shown
+    assert f"they are in {file}" in shown
+    write_intents(directory, [])
+    assert stand.uninstall(ON_HOST) == [f"removed /{ENTRY}"]
+
+
+@pytest.mark.parametrize("damage", ["a directory", "no JSON"])
+def test_claims_that_cannot_be_read_stop_an_uninstall(stand: Stand, damage: str) -> None:
+    file = intents_file(directory_of(stand.files.path(STATE)))
+    if damage == "a directory":
+        file.mkdir(parents=True)
+        text = f"{file.parents[1]}: Is a directory; run as root"
+    else:
+        file.parent.mkdir(parents=True)
+        file.write_text("{")
+        text = "remove the file if no pod uses a resource claim"
+    assert text in " ".join(stand.uninstall(ON_HOST, status=2))

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
-from nri_numamem.engine.core.events import PolicySupport
+from nri_numamem.engine.core.facts import PolicySupport
 from nri_numamem.host.memory_policies import FeaturesError
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration

@@ -19,7 +19,7 @@ from nri_numamem.daemon.namespace_reader import (
     NamespaceReader,
     read_found,
 )
-from nri_numamem.engine.core.events import NetworkInterface
+from nri_numamem.engine.core.facts import NetworkInterface
 from nri_numamem.numa import NodeSet
 from tests.daemon.fake_namespace_helper import FakeHelper
 

@@ -21,7 +21,8 @@ from nri_numamem.daemon.network_hints import (
     open_namespaces,
 )
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of

@@ -11,8 +11,14 @@ import pytest
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
-from nri_numamem.engine.records.export import PrepareFailed, PrepareSucceeded, UnprepareFailed
+from nri_numamem.engine.records.export import (
+    DeletedClaimReleased,
+    PrepareFailed,
+    PrepareSucceeded,
+    UnprepareFailed,
+)
 from nri_numamem.engine.records.record import Record
+from nri_numamem.exporter.claim_store import ClaimStore
 from nri_numamem.exporter.claims import (
     CALLS,
     PREPARE_S,
@@ -26,6 +32,7 @@ from nri_numamem.kubelet import dra_pb2 as pb
 from nri_numamem.kubelet import pluginregistration_pb2 as registration
 from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
+from nri_numamem.observe.files import replace_file
 from tests.claim_plugin import ClaimPlugin
 from tests.grpc.pair import no_bug
 
@@ -71,8 +78,9 @@ class Kubelet:
         self.requests: list[Request] = []
         self.records: list[Record] = []
         self.clock: Callable[[], float] = lambda: 0.0
+        self.store = ClaimStore(directory, self._now_s)
         self.driver = ClaimDriver(
-            "worker-1", directory, self._send, self.records.append, self._now_s
+            "worker-1", self.store, self._send, self.records.append, self._now_s
         )
         self.channel: grpc.Channel | None = None
 
@@ -133,11 +141,12 @@ def world(tmp_path: Path) -> Iterator[World]:
     driver, path = kubelet.driver, tmp_path / "dra.sock"
     with (
         ClaimPlugin(kubelet.directory) as plugin,
+        kubelet.store,
         Server(path, driver.methods(), no_bug, calls=CALLS, request_bytes=REQUEST_BYTES),
         grpc.insecure_channel(f"unix://{path}") as kubelet.channel,
     ):
         yield World(kubelet, plugin)
-        driver.stop()
+        kubelet.store.stop()
 
 
 def test_a_claim_is_prepared_when_the_plugin_has_charged_it(world: World) -> None:
@@ -209,31 +218,25 @@ def test_a_claim_that_has_changed_is_a_new_attempt(world: World, changed: dict[s
     assert len(world.plugin.answered) == 2
 
 
-@pytest.mark.parametrize("damage", ["intent", "answer"])
-def test_files_that_cannot_be_used_are_written_anew(world: World, damage: str) -> None:
-    assert world.kubelet.prepare("app").devices
-    (world.plugin.directory / f"{damage}s" / "uid-app.json").write_text("{")
-    assert world.kubelet.prepare("app").devices
-    assert len(world.plugin.answered) == 2
-
-
 def test_a_plugin_that_does_not_answer(world: World) -> None:
     world.plugin.ignored.add("app")
     call = world.kubelet.begin("app")
     until(world.plugin.intents)
     world.kubelet.clock = lambda: PREPARE_S
     assert call.result().claims["uid-app"].error == (
-        f"the plugin nri-numamem does not answer: {world.plugin.directory} has no answer of it; "
-        "check that it runs with resource claims enabled (nri-numamem doctor)"
+        "the plugin nri-numamem does not answer: no answer within 40 s; check that it runs with "
+        "resource claims enabled (nri-numamem doctor)"
     )
 
 
 def test_an_answer_that_cannot_be_read(world: World) -> None:
     world.plugin.ignored.add("app")
-    file = claim_files.answer_file(world.plugin.directory, "uid-app")
-    file.write_text("{")
+    file = claim_files.answers_file(world.plugin.directory)
+    replace_file(file, b"{")
     call = world.kubelet.begin("app")
     until(world.plugin.intents)
+    claim_files.wake(claim_files.intents_file(world.plugin.directory))
+    until(lambda: world.kubelet.store.problem)
     world.kubelet.clock = lambda: PREPARE_S
     assert f"does not answer: {file}: not JSON" in call.result().claims["uid-app"].error
 
@@ -270,27 +273,64 @@ def test_a_claim_that_cannot_be_read(world: World, answer: Answer | Exception, t
 
 
 def test_a_directory_that_cannot_be_written(world: World) -> None:
-    intents = world.plugin.directory / "intents"
-    intents.rmdir()
-    intents.write_text("")
-    assert world.kubelet.error("app") == f"{world.plugin.directory}: Not a directory"
-    assert world.kubelet.unprepare("app") == f"{world.plugin.directory}: Not a directory"
+    assert world.kubelet.prepare("app").devices
+    file = claim_files.intents_file(world.plugin.directory)
+    file.unlink()
+    file.mkdir()
+    assert world.kubelet.error("next") == ("cannot write the claim for the plugin: Is a directory")
+    cause = "cannot remove the claim for the plugin: Is a directory"
+    assert world.kubelet.unprepare("app") == cause
     assert world.kubelet.records[-1] == UnprepareFailed(
-        claim="app",
-        namespace="ns",
-        claim_uid="uid-app",
-        cause=f"{world.plugin.directory}: Not a directory",
+        claim="app", namespace="ns", claim_uid="uid-app", cause=cause
     )
-    intents.unlink()
+    file.rmdir()
+    assert world.kubelet.unprepare("app") == ""
 
 
 def test_a_uid_that_is_no_file_name(world: World) -> None:
     document = claim("app")
     document["metadata"]["uid"] = "uid-../app"
     world.kubelet.answers["../app"] = world.kubelet.answers["app"] = Answer(200, document)
-    text = f"{world.plugin.directory}: 'uid-../app' is not the uid of a claim"
-    assert world.kubelet.error("../app") == text
+    assert world.kubelet.error("../app") == "'uid-../app' is not the uid of a claim"
     assert world.kubelet.unprepare("../app") == ""
+
+
+GONE = Answer(404, {"kind": "Status", "details": {"name": "app", "kind": "resourceclaims"}})
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_released"),
+    [
+        (GONE, True),
+        (Answer(200, {**claim("app"), "metadata": {"name": "app", "uid": "another"}}), True),
+        (Answer(200, claim("app")), False),
+        (Answer(404, {}), False),
+        (Answer(200, {}), False),
+        (Answer(500, {}), False),
+        (RequestError("refused"), False),
+        (AccessError("no token"), False),
+    ],
+)
+def test_only_a_claim_that_is_deleted_is_released(
+    world: World, answer: Answer | Exception, is_released: bool
+) -> None:
+    assert world.kubelet.prepare("app").devices
+    world.kubelet.answers["app"] = answer
+    world.kubelet.driver.release_deleted()
+    assert bool(world.plugin.intents()) is not is_released
+    released = DeletedClaimReleased(claim="app", namespace="ns", claim_uid="uid-app")
+    assert (world.kubelet.records[-1] == released) is is_released
+
+
+def test_a_deleted_claim_that_cannot_be_released_is_tried_again(world: World) -> None:
+    assert world.kubelet.prepare("app").devices
+    world.kubelet.answers["app"] = GONE
+    file = claim_files.intents_file(world.plugin.directory)
+    file.unlink()
+    file.mkdir()
+    world.kubelet.driver.release_deleted()
+    assert not any(isinstance(each, DeletedClaimReleased) for each in world.kubelet.records)
+    file.rmdir()
 
 
 def test_unprepare_removes_the_intent_and_repeats(world: World) -> None:
@@ -313,11 +353,11 @@ def test_calls_that_wait_for_the_plugin_delay_no_others(world: World) -> None:
     assert world.kubelet.unprepare("waiting-1") == ""
     assert not any(call.done() for call in calls.values())
     world.plugin.ignored.clear()
-    claim_files.wake(world.plugin.directory)
+    world.plugin.wake()
     del calls["waiting-1"]
     for name, call in calls.items():
         assert call.result().claims[f"uid-{name}"].devices
-    world.kubelet.driver.stop()
+    world.kubelet.store.stop()
 
 
 def test_two_calls_for_one_claim_are_one_attempt(world: World) -> None:
@@ -325,7 +365,7 @@ def test_two_calls_for_one_claim_are_one_attempt(world: World) -> None:
     calls = [world.kubelet.begin("app") for _ in range(2)]
     until(lambda: len(world.kubelet.requests) == 2)
     world.plugin.ignored.clear()
-    claim_files.wake(world.plugin.directory)
+    world.plugin.wake()
     assert all(call.result().claims["uid-app"].devices for call in calls)
     assert len(world.plugin.answered) == 1
 
@@ -352,7 +392,7 @@ def test_a_call_that_waits_for_another_one_ends_in_time(tmp_path: Path) -> None:
     second = pb.NodePrepareResourcesResponse.FromString(prepare(payload, None))
     text = "another call that prepares this claim waits for the plugin"
     assert second.claims["uid-app"].error == text
-    kubelet.driver.stop()
+    kubelet.store.stop()
     first.join()
 
 
@@ -360,7 +400,7 @@ def test_calls_that_wait_end_with_the_process(world: World) -> None:
     world.plugin.ignored.add("app")
     call = world.kubelet.begin("app")
     until(world.plugin.intents)
-    world.kubelet.driver.stop()
+    world.kubelet.store.stop()
     text = "nri-numamem agent stops; the kubelet tries again"
     assert call.result().claims["uid-app"].error == text
 

@@ -9,8 +9,9 @@ import json
 import zlib
 
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, Synchronize
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.engine.core.snapshot import VERSION, SnapshotError, restore, snapshot
+from nri_numamem.engine.core.snapshot import VERSION, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context

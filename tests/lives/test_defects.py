@@ -12,7 +12,8 @@ from nri_numamem.engine.admission import containers
 from nri_numamem.engine.core import allowed_nodes, context, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision
-from nri_numamem.engine.core.events import CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.events import CreateContainer, PodSandbox
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies import memory_policy

@@ -9,9 +9,14 @@ import pytest
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign, assign_exactly, remove_container
 from nri_numamem.memorymanager.claims import (
+    Claim,
     ClaimAmounts,
     ClaimRejection,
+    adopt,
     amounts_of,
+    format_amounts,
+    nodes_of,
+    parse_amounts,
     prepare,
     unprepare,
 )
@@ -51,6 +56,42 @@ def refused(state: State, uid: str, amounts: ClaimAmounts) -> str:
     found = prepare(state, uid, amounts)
     assert isinstance(found, ClaimRejection)
     return str(found)
+
+
+def test_amounts_are_the_same_after_a_round_trip_as_text() -> None:
+    amounts = {1: {"memory": 5, PAGES: 7}, 0: {"memory": 3}}
+    text = format_amounts(amounts)
+    assert text == "memory@0=3,memory@1=5,hugepages-2Mi@1=7"
+    assert parse_amounts(text) == amounts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "memory", "memory@1", "memory=5", "memory@=5", "memory@1=", "cpu@1=5", "memory@1=0"),
+        *("memory@-1=5", "memory@1=5,", "memory@1=5,memory@1=6", "memory@¹=5"),
+        *(f"memory@1={1 << 63}", "memory@1=" + "9" * 5000),
+    ],
+)
+def test_other_texts_are_no_amounts(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|twice"):
+        parse_amounts(text)
+
+
+def test_a_claim_is_the_sum_of_its_requests() -> None:
+    claim = Claim("c", "ns", "name", {"a": memory(n0=5), "b": memory(n0=3, n1=2)})
+    assert claim.amounts == memory(n0=8, n1=2)
+    assert nodes_of(claim.amounts) == NodeSet([0, 1])
+    assert str(claim) == "ns/name"
+
+
+def test_a_claim_in_use_is_charged_whatever_the_rules() -> None:
+    state = adopt(adopt(empty(), "a", memory(n0=70, n1=10)), "b", memory(n0=60))
+    assert amounts_of(state, "a") == memory(n0=70, n1=10)
+    assert amounts_of(state, "b") == memory(n0=30)
+    assert not check_accounting(state)
+    lost = adopt(empty(2), "c", memory(n2=5))
+    assert lost.assignments["c"][HolderKind.CLAIM][0].numa_affinity == NodeSet([2])
 
 
 def test_a_claim_of_one_node() -> None:

@@ -4,7 +4,9 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
 from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.claims import ClaimUse
 from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import _SANDBOX_CACHE_SIZE, Decoder, _with_present_limit
@@ -92,6 +94,40 @@ def test_create_container_has_all_facts_of_a_decision() -> None:
         ),
     )
     assert cgroups.read == ["/kubepods/poduid"]
+
+
+PROGRAM = "/usr/libexec/nri-numamem/claim-hook"
+ARGUMENTS = ["claim-hook", "uid-1", "mem", "1", "memory@1=4096", "ns/claim"]
+CLAIM = ClaimUse("uid-1", "mem", {1: {"memory": 4096}}, "ns/claim")
+
+
+def with_hooks(*hooks: tuple[str, list[str]]) -> api.Container:
+    made = container()
+    for path, arguments in hooks:
+        made.hooks.create_runtime.add(path=path, args=arguments)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("hooks", "claims"),
+    [
+        ([(PROGRAM, ARGUMENTS)], (CLAIM,)),
+        ([("/other", ARGUMENTS), (PROGRAM, ARGUMENTS), (PROGRAM, ARGUMENTS)], (CLAIM, CLAIM)),
+        ([(PROGRAM, [*ARGUMENTS, "more"])], (CLAIM,)),
+        ([(PROGRAM, [])], (ClaimUse("", "", {}),)),
+        ([(PROGRAM, [*ARGUMENTS[:4], "memory@1=x"])], (ClaimUse("uid-1", "mem", {}),)),
+        ([(f"{PROGRAM}/", ARGUMENTS)], ()),
+        ([], ()),
+    ],
+)
+def test_the_hooks_of_the_program_have_the_claims_of_a_container(
+    hooks: list[tuple[str, list[str]]], claims: tuple[ClaimUse, ...]
+) -> None:
+    request = api.CreateContainerRequest(pod=pod(), container=with_hooks(*hooks))
+    decoder = Decoder(Facts(hook_program=PROGRAM))
+    assert decoder.create_container(request).container.claims == claims
+    assert decoder.running_container(request.container, None).claims == claims
+    assert Decoder().create_container(request).container.claims == ()
 
 
 def test_an_empty_message_is_no_error() -> None:
@@ -449,7 +485,7 @@ def test_the_annotation_of_the_container_precedes_that_of_the_pod(
 ) -> None:
     decoder = Decoder(Facts(sets_policies=sets_policies))
     event = decoder.create_container(annotated(annotations, "kata"))
-    assert event.policy_request == events.PolicyRequest(expected, "kata")
+    assert event.policy_request == PolicyRequest(expected, "kata")
 
 
 @pytest.mark.parametrize("sets_policies", [False, True])
@@ -460,14 +496,14 @@ def test_other_annotations_are_not_in_the_event(*, sets_policies: bool) -> None:
 
 
 def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
-    old = events.PolicySupport("it is old")
-    found = {"": events.PolicySupport(), "old": old}
+    old = PolicySupport("it is old")
+    found = {"": PolicySupport(), "old": old}
     decoder = Decoder(Facts(sets_policies=True, policy_support=found.get))
     event = decoder.create_container(annotated({}))
-    assert event.policy_request == events.PolicyRequest()
+    assert event.policy_request == PolicyRequest()
     decoder.forget_sandboxes()
     event = decoder.create_container(annotated({PREFIX: "bind"}, "old"))
-    assert event.policy_request == events.PolicyRequest("bind", "old", old)
+    assert event.policy_request == PolicyRequest("bind", "old", old)
 
 
 def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:

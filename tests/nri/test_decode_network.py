@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.host_facts import NoHostFacts
 from nri_numamem.numa import NodeSet
 
-REQUEST = events.NetworkRequest((events.NetworkInterface("eth1", NodeSet([2])),))
+REQUEST = NetworkRequest((NetworkInterface("eth1", NodeSet([2])),))
 PATH = "/run/netns/cni-1"
 
 
@@ -27,7 +28,7 @@ class Reader(NoHostFacts):
 
     def network(
         self, pod: events.PodSandbox, host_names: tuple[str, ...], path: str
-    ) -> events.NetworkRequest:
+    ) -> NetworkRequest:
         assert pod.uid == "uid"
         self.names.append(host_names)
         self.calls.append(("read", path))

@@ -10,7 +10,7 @@ from types import ModuleType
 import payload
 import pytest
 
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
@@ -47,7 +47,7 @@ def test_files_belong_to_root(package: Path) -> None:
     assert {row[1] for row in rows} == {"root/root"}
     modes = {row[5].removeprefix("."): row[0] for row in rows if not row[5].endswith("/")}
     executable = {name for name, mode in modes.items() if "x" in mode}
-    assert executable == {"/usr/bin/nri-numamem"}
+    assert executable == {"/usr/bin/nri-numamem", hook_program.PATH}
     assert {"/etc/nri-numamem/config.yaml", systemd.PACKAGED[0]} < modes.keys()
     assert "/usr/share/man/man8/nri-numamem.8.gz" in modes
     assert "/usr/share/bash-completion/completions/nri-numamem" in modes

@@ -7,7 +7,7 @@ from nri_numamem.cli.main import new_parser
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.export.resourceslice import DRIVER, SEVERAL_NODES, device_classes
 from nri_numamem.kubelet.dra import driver_socket, registration_socket
-from nri_numamem.observe.claim_files import directory_of, intent_file
+from nri_numamem.observe.claim_files import directory_of, intents_file
 from tests.packaging import manifests
 from tests.packaging.manifests import NAME, Manifest, render_chart, validated
 
@@ -53,7 +53,7 @@ def test_it_writes_only_intents_and_sockets() -> None:
         for mount in container["volumeMounts"]
         if not mount.get("readOnly")
     }
-    intents = intent_file(directory_of(Path(STATE_FILE)), "uid").parent
+    intents = intents_file(directory_of(Path(STATE_FILE))).parent
     assert set(written.values()) == {
         str(intents),
         str(driver_socket(KUBELET, DRIVER).parent),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import claim_hook
 import pytest
 from image import glibc
 from image import root as image_root
@@ -72,6 +73,7 @@ class Node:
         self.run = folder / "run"
         self.run.mkdir()
         self.state = folder / "state"
+        self.bin = folder / "bin"
         self.account = KubernetesApi().write_service_account(folder / "account")
 
     def start(self, spec: Spec, *, program: Path = PROGRAM) -> Pod:
@@ -88,6 +90,7 @@ class Node:
             "/sys/fs/cgroup": self.files.roots.cgroup,
             "/var/lib/kubelet/pod-resources": self._folder / "pod-resources",
             "/var/log/pods": self._folder / "pods",
+            "/opt/nri-numamem/bin": self.bin,
             "token": self.account,
         }
         extra = {f"/sys/{name}": self.files.roots.sysfs / name for name in SYSFS}
@@ -222,6 +225,21 @@ def test_an_exporter_beside_the_plugin(node: Node, spec: Spec, exported: Spec) -
             assert exporter.stop() == 0
         assert plugin.stop() == 0
     assert [record["event"] for record in exporter.records()][-1] == "export_stopped"
+
+
+def test_the_hook_program_of_claims_gets_onto_the_host(node: Node) -> None:
+    found = validated(render_chart({"claims.enabled": True}))
+    pod: Spec = copy.deepcopy(only(found, "DaemonSet")["spec"]["template"]["spec"])
+    pod["containers"] = pod.pop("initContainers")
+    written = node.bin / "claim-hook"
+    for printed in ("wrote /opt/nri-numamem/bin/claim-hook\n", "nothing changed\n"):
+        with node.start(pod) as started:
+            assert started.wait() == 0, started.log.read_text()
+        assert started.log.read_text() == printed
+    assert written.stat().st_mode & 0o7777 == 0o755
+    assert written.stat().st_uid == 0
+    assert written.read_bytes() == claim_hook.build(node.run).read_bytes()
+    assert [path.name for path in node.bin.iterdir()] == ["claim-hook"]
 
 
 def test_what_a_mount_is_for(node: Node, spec: Spec) -> None:

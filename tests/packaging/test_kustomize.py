@@ -126,6 +126,28 @@ def with_exporter(
     return validated(manifests.output_of("kustomize", "build", written))
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_pod_with_the_hook_program_of_claims_is_that_of_the_chart(
+    tmp_path: Path, overlay: str
+) -> None:
+    paths = (f"overlays/{overlay}", "components/claims")
+    resource, component = (relative(tmp_path, f"packaging/kustomize/{path}") for path in paths)
+    folder = write(tmp_path, {"resources": [resource], "components": [component]})
+    found = validated(manifests.output_of("kustomize", "build", folder))
+    chart = validated(render_chart({"claims.enabled": True, **OVERLAYS[overlay]}))
+    ours, theirs = (pod_of(each["DaemonSet", NAME]) for each in (found, chart))
+    assert by_name(ours) == by_name(theirs)
+
+
+def by_name(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod without the order of its volumes and mounts."""
+    plugin, *others = pod["containers"]
+    mounts = {mount["name"]: mount for mount in plugin["volumeMounts"]}
+    containers = [{**plugin, "volumeMounts": mounts}, *others]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return {**pod, "containers": containers, "volumes": volumes}
+
+
 EXPORT = f"{NAME}-export"
 
 
@@ -169,4 +191,5 @@ def test_the_exporter_in_another_namespace(tmp_path: Path) -> None:
 
 
 def test_every_component_is_tested() -> None:
-    assert [folder.name for folder in (KUSTOMIZE / "components").iterdir()] == ["export"]
+    names = {folder.name for folder in (KUSTOMIZE / "components").iterdir()}
+    assert names == {"claims", "export"}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import claim_hook
 import payload
 import pytest
 
@@ -114,6 +115,34 @@ def test_a_missing_tool_is_named(tmp_path: Path, kind: str, command: str, packag
     assert done.stderr == f"make {kind}: {command} is missing; install {package}\n"
 
 
+@pytest.mark.parametrize(("kind", "command"), [("deb", "dpkg-deb"), ("rpm", "rpmbuild")])
+def test_a_program_with_another_hook_program_is_not_packaged(
+    tmp_path: Path, kind: str, command: str
+) -> None:
+    if shutil.which(command) is None:
+        pytest.skip(f"no {command}")
+    file = tmp_path / "file"
+    hook = claim_hook.build(tmp_path).read_bytes()
+    file.write_bytes(hook[:-1])
+    done = build(kind, file, tmp_path)
+    problem = "has another claim-hook than the sources and Go give; run: make dist"
+    assert (done.returncode, done.stderr) == (1, f"make {kind}: {file} {problem}\n")
+    file.write_bytes(b"before" + hook + b"after")
+    assert build(kind, file, tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_a_missing_go_is_named(tmp_path: Path, kind: str) -> None:
+    for name in ("dpkg-deb", "rpmbuild"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    file = tmp_path / "file"
+    file.touch()
+    done = build(kind, file, tmp_path, PATH=f"{tmp_path}:/usr/bin:/bin", GO=f"{tmp_path}/go")
+    assert done.returncode == 1
+    assert f"{tmp_path}/go" in done.stderr
+
+
 def build(
     kind: str, program: Path, directory: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -136,6 +165,7 @@ def test_the_documentation_the_alert_rules_and_the_dashboard(tmp_path: Path) -> 
     names = {str(page.relative_to(ROOT / "docs")) for page in pages}
     names |= {"changelog.gz", "nri-numamem.rules.yml", "nri-numamem.json"}
     assert {str(p.relative_to(documents)) for p in documents.rglob("*") if p.is_file()} == names
+    assert (root / payload.HOOK).read_bytes().startswith(b"\x7fELF")
     unit = (root / "usr/lib/systemd/system/nri-numamem.service").read_text()
     assert "Documentation=man:nri-numamem(8) " in unit
     assert (root / "usr/share/man/man8/nri-numamem.8.gz").exists()

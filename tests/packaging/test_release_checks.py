@@ -59,13 +59,18 @@ def test_another_version_elsewhere(root: Path) -> None:
     component = root / "packaging/kustomize/components/export/daemonset.yaml"
     component.parent.mkdir(parents=True)
     component.write_text("    args: []\n")
+    hook = root / "packaging/kustomize/components/claims/daemonset.yaml"
+    hook.parent.mkdir()
+    hook.write_text("image: localhost/nri-numamem:0.1.2\n")
     end = "but nri_numamem/version.py has 0.2.0; change one of them"
     assert problems(root, is_unreleased=True) == [
         f"pyproject.toml: 0.1.9, {end}",
         f"packaging/helm/nri-numamem/Chart.yaml, appVersion: 0.1.0, {end}",
         f"packaging/kustomize/base/daemonset.yaml, image: 0.1.1, {end}",
+        f"packaging/kustomize/components/claims/daemonset.yaml, image: 0.1.2, {end}",
         f"packaging/kustomize/components/export/daemonset.yaml, image: none, {end}",
     ]
+    hook.unlink()
     component.write_text("    image: localhost/nri-numamem:0.2.0\n")
     chart.write_text("appVersion: 0.2.0\n")
     base.write_text("image: localhost/nri-numamem:0.2.0\n")

@@ -10,7 +10,7 @@ import payload
 import pytest
 from release import distributions
 
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
@@ -57,7 +57,7 @@ def test_files_belong_to_root(package: Path) -> None:
     files = rows(package, "FILENAMES", "FILEUSERNAME", "FILEGROUPNAME", "FILEMODES:perms")
     assert {(user, group) for _, user, group, _ in files} == {("root", "root")}
     executable = {name for name, _, _, mode in files if mode[0] != "d" and "x" in mode}
-    assert executable == {"/usr/bin/nri-numamem"}
+    assert executable == {"/usr/bin/nri-numamem", hook_program.PATH}
     names = {name for name, *_ in files}
     assert {CONFIG, systemd.PACKAGED[0], "/usr/share/man/man8/nri-numamem.8.gz"} < names
     assert "/usr/share/bash-completion/completions/nri-numamem" in names

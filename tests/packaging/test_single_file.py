@@ -7,6 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import claim_hook
 import pytest
 from single_file import interpreter
 
@@ -33,7 +34,7 @@ from tests.packaging.single_file_program import (
 
 pytestmark = [needs_program, pytest.mark.timeout(900)]
 
-MAX_BYTES = 30_000_000
+MAX_BYTES = 32_000_000
 # Of a C library; its newer releases keep those that have moved into libc.so.6.
 LIBRARIES = {f"lib{name}" for name in ("c.so.6", "dl.so.2", "m.so.6", "pthread.so.0", "rt.so.1")}
 LIBRARIES |= {"libutil.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
@@ -143,13 +144,30 @@ def test_the_licences_of_everything_inside() -> None:
     text = output_of([PROGRAM, "--licenses"])
     titles = re.findall(r"^={79}\n(.+)\n={79}\n", text, re.MULTILINE)
     names = {re.split(r"[:-]", title)[0] if title != "nri-numamem" else title for title in titles}
-    expected = {"CPython", "OpenSSL", "protobuf", "libffi", "zlib", "pyroute2", "pyyaml", "rich"}
+    expected = {
+        "CPython",
+        "Go",
+        "OpenSSL",
+        "protobuf",
+        "libffi",
+        "zlib",
+        "pyroute2",
+        "pyyaml",
+        "rich",
+    }
     expected |= {"structlog", "prometheus_client", "markdown_it_py", "mdurl"}
     expected |= {"h2", "hpack", "hyperframe"}
     assert expected | {"nri-numamem"} <= names
     bodies = re.split(r"^={79}\n.+\n={79}\n", text, flags=re.MULTILINE)[1:]
     assert all(len(body.strip()) > 20 for body in bodies)
     assert "GNU GENERAL PUBLIC LICENSE" not in text
+
+
+def test_the_hook_program_of_claims_is_inside(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    assert output_of([PROGRAM, "install", "--claim-hook", written]) == f"wrote {written}\n"
+    assert written.read_bytes() == claim_hook.build(tmp_path).read_bytes()
+    assert output_of([written, "--version"]).startswith(f"claim-hook {VERSION}")
 
 
 def test_a_reader_that_stops_is_no_error() -> None:

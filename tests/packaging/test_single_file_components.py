@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import claim_hook
 import pytest
 from single_file import components
 from single_file.commands import BuildError
@@ -35,8 +36,16 @@ def interpreter(tmp_path: Path) -> Interpreter:
     return Interpreter(tmp_path, "interpreter")
 
 
-def test_everything_that_is_linked_or_frozen_is_a_component(interpreter: Interpreter) -> None:
-    found = components.collect(interpreter)
+@pytest.fixture
+def hook(tmp_path: Path) -> Path:
+    return claim_hook.build(tmp_path)
+
+
+def test_everything_that_is_linked_or_frozen_is_a_component(
+    interpreter: Interpreter, hook: Path
+) -> None:
+    found = components.collect(interpreter, hook)
+    go = claim_hook.go_version(hook)
     assert [(part["name"], part["version"]) for part in found] == [
         ("CPython", "3.13.5-2+deb13u5"),
         ("OpenSSL", "3.5.7-1~deb13u2"),
@@ -44,7 +53,10 @@ def test_everything_that_is_linked_or_frozen_is_a_component(interpreter: Interpr
         ("libffi", "3.3-6"),
         ("zlib", "1:1.2.11.dfsg-2+deb11u2"),
         ("rich", "1.0+a"),
+        ("Go", go),
     ]
+    assert found[6]["purl"] == f"pkg:golang/stdlib@{go}"
+    assert found[6]["cpe"] == f"cpe:2.3:a:golang:go:{go}:*:*:*:*:*:*:*"
     assert found[0]["cpe"] == "cpe:2.3:a:python:python:3.13.5:*:*:*:*:*:*:*"
     assert found[1]["cpe"] == "cpe:2.3:a:openssl:openssl:3.5.7:*:*:*:*:*:*:*"
     assert found[1]["purl"] == "pkg:deb/debian/openssl@3.5.7-1~deb13u2?arch=source"
@@ -53,7 +65,7 @@ def test_everything_that_is_linked_or_frozen_is_a_component(interpreter: Interpr
     )
 
 
-def test_a_package_that_the_root_lacks_is_an_error(interpreter: Interpreter) -> None:
+def test_a_package_that_the_root_lacks_is_an_error(interpreter: Interpreter, hook: Path) -> None:
     (interpreter.root / "var/lib/dpkg/status").write_text(STATUS.replace("zlib1g-dev", "other"))
     with pytest.raises(BuildError, match="the build root has no package zlib1g-dev"):
-        components.collect(interpreter)
+        components.collect(interpreter, hook)

@@ -16,6 +16,7 @@ from nri_numamem.cli import main
 from nri_numamem.cli.export import EXAMPLES
 from nri_numamem.cli.export.podresources import SCHEME, path_of
 from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG, OPTIONS_FILE
+from nri_numamem.config.claims import CDI_DIRECTORY
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon import external
@@ -23,7 +24,7 @@ from nri_numamem.export.resourceslice import DRIVER
 from nri_numamem.exporter.claims import CALLS
 from nri_numamem.exporter.loop import REQUEST_S
 from nri_numamem.kubelet.dra import driver_socket, registration_socket
-from nri_numamem.observe.claim_files import directory_of, intent_file
+from nri_numamem.observe.claim_files import directory_of, intents_file
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +76,15 @@ def test_the_unit_permits_the_plugins_sockets() -> None:
     assert service["IPAddressDeny"] == ["any"]
     assert service["IPAddressAllow"] == ["localhost"]
     assert not service["PrivateNetwork"]
+
+
+def test_the_unit_permits_cdi_specifications() -> None:
+    """Their directory is made before the file system of the service becomes read-only."""
+    service = _settings("Service")
+    directory = CDI_DIRECTORY.removeprefix("/var")
+    assert f"-{directory}" in service["ReadWritePaths"][0].split()
+    assert service["ExecStartPre"] == [f"+-/bin/mkdir -p -m 755 {directory}"]
+    assert service["ProtectSystem"] == ["strict"]
 
 
 def test_no_runtime_waits_for_the_service() -> None:
@@ -140,7 +150,7 @@ def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Pat
     written = {Path("/var/lib") / name for name in service["StateDirectory"][0].split()}
     written |= set(map(Path, service["ReadWritePaths"]))
     assert written == {
-        intent_file(directory_of(Path(STATE_FILE)), "uid").parent,
+        intents_file(directory_of(Path(STATE_FILE))).parent,
         driver_socket(kubelet, DRIVER).parent,
         registration_socket(kubelet, DRIVER).parent,
     }
@@ -162,7 +172,14 @@ def test_the_exporter_has_the_restrictions_of_the_plugin() -> None:
     plugin, exporter = _settings("Service"), _settings("Service", EXPORTER)
     own = {"IPAddressDeny", "IPAddressAllow", "RestrictAddressFamilies", "ReadWritePaths"}
     own |= {"StateDirectory", "StateDirectoryMode", "LogsDirectory", "LogsDirectoryMode"}
-    own |= {"RuntimeDirectory", "ExecStart", "ExecReload", "TimeoutStartSec", "WatchdogSec"}
+    own |= {
+        "RuntimeDirectory",
+        "ExecStartPre",
+        "ExecStart",
+        "ExecReload",
+        "TimeoutStartSec",
+        "WatchdogSec",
+    }
     own |= {"RestartSec", "OOMScoreAdjust", "Nice", "MemoryMax", "TasksMax"}
     for key in set(plugin) - own:
         assert exporter[key] == plugin[key], key

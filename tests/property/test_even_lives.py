@@ -8,6 +8,7 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.annotations import MEMORY_POLICY
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
@@ -45,7 +46,7 @@ def create(random: Random, host: Host, uid: str) -> None:
     holder = host.engine.state.holders.get(name)
     if holder is not None and not holder.ended:
         return
-    event = events.CreateContainer(pod, container, policy_request=events.PolicyRequest(text))
+    event = events.CreateContainer(pod, container, policy_request=PolicyRequest(text))
     answer = host.handle(event)
     if answer.refusal is not None:
         return

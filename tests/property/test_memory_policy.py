@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
@@ -58,7 +59,7 @@ def random_creation(random: Random, machine: Machine, uid: str) -> events.Create
         cpuset_mems=random.choice(("", "", mems)),
         device_nodes=random.choice(((), (device,))),
     )
-    request = events.PolicyRequest(random.choice(MODES))
+    request = PolicyRequest(random.choice(MODES))
     return events.CreateContainer(pod, container, policy_request=request)
 
 

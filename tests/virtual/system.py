@@ -12,7 +12,8 @@ from typing import Self, TypeVar
 
 from nri_numamem.daemon.signals import STOPPING, Deadline, Signals
 from nri_numamem.daemon.system import Connector, System
-from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.core.json_fields import SnapshotError
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun

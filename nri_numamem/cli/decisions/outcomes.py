@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from nri_numamem.cli.render.texts import known_time
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
 from nri_numamem.engine.records.common import UNPINNED, Decided
@@ -40,6 +41,9 @@ _OUTCOMES: Mapping[type[Record], Outcome] = {
     containers.Rejected: Outcome.REFUSED,
     pods.PodRejected: Outcome.REFUSED,
     MemoryPolicyRejected: Outcome.REFUSED,
+    claims.ClaimUsed: Outcome.PLACED,
+    claims.ClaimResizeRejected: Outcome.PLACED,
+    claims.ClaimUseRejected: Outcome.REFUSED,
     containers.UnpinnedNoCapacity: Outcome.UNPINNED,
     containers.RunningUnpinnedNoCapacity: Outcome.UNPINNED,
     burstable_pods.BurstableNotPinned: Outcome.UNPINNED,
@@ -104,12 +108,23 @@ def cause_of(record: Record) -> str:
             | burstable_pods.BurstableNotPinned(cause=cause)
             | burstable_pods.BurstableUnpinned(cause=cause)
             | containers.Adopted(cause=cause)
+            | claims.ClaimUseRejected(cause=cause)
+            | claims.ClaimResizeRejected(cause=cause)
         ):
             return cause
+        case claims.ClaimUsed() as used:
+            return f"chosen by the scheduler: {_claimed(used)}"
         case running.CpusetMemsMissing() if record.cause:
             return record.cause
         case _:
             return _CAUSES.get(type(record), "")
+
+
+def _claimed(used: claims.ClaimUsed) -> str:
+    """Return "claim ns/app-numa, 40Gi memory on node 1"."""
+    names = f"claim{'s' if len(used.claims) > 1 else ''} {', '.join(used.claims)}"
+    amounts = used.claimed_bytes.items()
+    return ", ".join((names, *(f"{amounts_text(each)} on node {node}" for node, each in amounts)))
 
 
 def repeats(entry: Recorded) -> int:

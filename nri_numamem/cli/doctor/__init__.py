@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from nri_numamem.cli.doctor.claims import check_claims
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
 from nri_numamem.cli.doctor.machine import (
     check_cgroups,
@@ -87,6 +88,7 @@ def examine(
     yield from check_kubelet(host, settings)
     yield from check_memory_policies(host, settings)
     yield from check_network_hints(host, settings)
+    yield from check_claims(host, used)
     yield from check_cgroups(host)
     yield nodes
     yield from check_excluded_nodes(host, settings, machine)

@@ -10,9 +10,10 @@ from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.render.texts import duration, listed, time_text
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
-from nri_numamem.engine.core.snapshot import SnapshotError, restore
+from nri_numamem.engine.core.snapshot import restore
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.running import CpusetMemsConflict
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes

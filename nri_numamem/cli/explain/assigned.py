@@ -8,7 +8,7 @@ from nri_numamem.cli.decisions.names import Key, Names
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.live.facts import pod_names
 from nri_numamem.cli.render.texts import known_time
-from nri_numamem.engine.core.snapshot import SnapshotError
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import nodes_of
 from nri_numamem.memorymanager.holder import HolderKind

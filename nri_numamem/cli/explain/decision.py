@@ -20,6 +20,7 @@ from nri_numamem.engine.admission.records import (
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
 from nri_numamem.engine.records.common import UNPINNED, Decided, Hints, PagesShown
@@ -60,6 +61,7 @@ _WithNodes = (
     | running.CpusetMemsMissing
     | running.CpusetMemsConflict
     | burstable_pods.BurstableUnpinned
+    | claims.ClaimUsed
 )
 _WithPrevious = running.Resized | running.CpusetMemsConflict | burstable_pods.BurstableUnpinned
 
@@ -109,6 +111,9 @@ def _policy(record: containers.Unplaced | pods.PodRejected) -> str:
 
 
 def _amounts(content: Flat) -> Iterator[tuple[str, str]]:
+    if isinstance(content, claims.ClaimUsed):
+        source = "set by the plugin" if content.sets_memory_limit else "its own"
+        yield "limit", f"{humanize_bytes(content.memory_limit_bytes)} memory, {source}"
     if isinstance(content, running.CpusetMemsConflict) and content.pages is not None:
         yield "pages", ", ".join(pages_texts(content.pages))
     if isinstance(
@@ -135,7 +140,8 @@ def _others(hints: Hints) -> Iterator[str]:
 
 
 def _hugepage_limit(content: Flat) -> str:
-    if not isinstance(content, containers.Placed | running.Resized) or content.adjustment is None:
+    with_limits = containers.Placed | running.Resized | claims.ClaimUsed
+    if not isinstance(content, with_limits) or content.adjustment is None:
         return ""
     limits = content.adjustment.hugepage_limits_bytes
     return f"; hugepage limit {amounts_text(limits)}" if limits else ""
@@ -172,6 +178,8 @@ def advice_of(names: Names, decision: Recorded | None, siblings: Sequence[Record
             return Advice((), commands_for(names))
         case running.ResizeRejected() as record:  # the kubelet retries the resize
             return Advice(tuple(map(fields_of, record.remedies)))
+        case claims.ClaimUseRejected() | claims.ClaimResizeRejected() as record:
+            return advice_to(record.remedy)
         case containers.NotManaged() as record:
             return advice_to(_for_not_managed(record, siblings), commands_for(names))
         case containers.UnreportedContainerFound(outcome=outcome) if outcome == UNPINNED:

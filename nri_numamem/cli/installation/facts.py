@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nri_numamem.cli.host_arguments import add_host_argument, state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.runtimes import (
     CONTAINERD,
     CRIO,
@@ -88,6 +88,8 @@ class Facts:
     """Whether systemd runs on the host."""
     has_copy: bool = False
     """Whether a copy of a single file for the service is there."""
+    has_claim_hook: bool = False
+    """Whether the hook program of claims is where `install` writes it."""
     identical: frozenset[str] = frozenset()
     """Files of the plugin with the same content as the program."""
     drop_ins: Mapping[str, str] = field(default_factory=dict)
@@ -201,6 +203,7 @@ def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> 
             is_exporter_enabled=systemd.is_enabled(host, systemd.EXPORTER_WANTED),
             has_systemd=systemd.is_running(host),
             has_copy=is_elf(host.path(COPY)),
+            has_claim_hook=is_elf(host.path(hook_program.PATH)),
             identical=frozenset(_identical(host, program, (*paths, COPY))),
             drop_ins={path: host.read(path) or "" for path in drop_ins(host)},
             is_listening=bool(is_listening(host, runtime)),

@@ -6,7 +6,7 @@ renamed, unless the new way has one already.
 
 from collections.abc import Iterator
 
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.installation.facts import COPY, NAME, Facts, Program
 from nri_numamem.cli.installation.steps import Copy, Link, Move, Remove, Service, Step, Write
 from nri_numamem.config.errors import UsageError
@@ -84,14 +84,17 @@ def plan_external(facts: Facts, program: Program) -> list[Step]:
 def plan_uninstall(facts: Facts, *, is_exporter_active: bool = False) -> list[Step]:
     """Return the steps that remove what install made, but not the configuration.
 
-    The exporter is stopped first. Its unit stays, because it belongs to a package.
+    The exporter is stopped first. Its unit stays, because it belongs to a package; so does the hook
+    program of claims where a package is installed.
     """
     wanted = [systemd.EXPORTER_WANTED] if facts.is_exporter_enabled else []
-    copy = [COPY] if facts.has_copy else []
+    own = [COPY] if facts.has_copy else []
+    if facts.has_claim_hook and facts.packaged_unit is None:
+        own.append(hook_program.PATH)
     return [
         *_without(systemd.EXPORTER, wanted, facts, is_active=is_exporter_active),
         *_without_service(facts),
-        *map(Remove, (*facts.entries, *copy, *facts.drop_ins)),
+        *map(Remove, (*facts.entries, *own, *facts.drop_ins)),
     ]
 
 

@@ -42,6 +42,14 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteProgram:
+    """Write a program; its directory is made if it is missing."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """Copy a program from `source`, a path of this process that is not below the root directory."""
 
@@ -85,13 +93,13 @@ class Service:
         return " ".join(("systemctl", *self.arguments))
 
 
-Step: TypeAlias = Write | Copy | Link | Move | Remove | Service
+Step: TypeAlias = Write | WriteProgram | Copy | Link | Move | Remove | Service
 
 
 def describe(step: Step, *, is_done: bool) -> str:
     """Return one line: what was done, or what would be done."""
     match step:
-        case Write():
+        case Write() | WriteProgram():
             past, verb, what = "wrote", "write", step.path
         case Copy():
             past, verb, what = "copied", "copy", f"{step.source} to {step.path}"
@@ -176,6 +184,8 @@ def _execute(step: Step, host: Host, run: Systemctl) -> Undo:
         match step:
             case Write():
                 _place(path, step.text.encode(), _TEXT_MODE)
+            case WriteProgram():
+                _place(path, step.data, _PROGRAM_MODE)
             case Copy():
                 _place(path, step.source.read_bytes(), _PROGRAM_MODE)
             case Link():  # for a moment there is none: a second name would be a second plugin

@@ -10,6 +10,8 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=notify
+# For resource claims, outside of the read-only file system: see ReadWritePaths.
+ExecStartPre=+-/bin/mkdir -p -m 755 /run/cdi
 ExecStart=/opt/nri-numamem/bin/nri-numamem run
 # Reads the configuration again; a record names the settings that need a restart.
 ExecReload=/bin/kill -HUP $MAINPID
@@ -33,12 +35,13 @@ TasksMax=64
 
 # Where the plugin writes. RuntimeDirectory is for a Unix socket in metricsAddress. Another directory
 # of logFile, stateFile, metricsTextfile or such a socket needs a line ReadWritePaths= of its own.
+# The runtime reads the CDI specifications of resource claims from /run/cdi.
 LogsDirectory=nri-numamem
 LogsDirectoryMode=0700
 StateDirectory=nri-numamem
 StateDirectoryMode=0700
 RuntimeDirectory=nri-numamem
-ReadWritePaths=-/var/lib/prometheus/node-exporter
+ReadWritePaths=-/var/lib/prometheus/node-exporter -/run/cdi
 UMask=0077
 
 # docs/systemd-unit.md has the reason for each restriction that is missing here.

@@ -33,7 +33,7 @@ from nri_numamem.config.table import TABLE
 from nri_numamem.daemon.lock_holder import LockHolder, find_holder
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.core.snapshot import SnapshotError
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.rebuilt import rebuilt
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit

@@ -35,7 +35,8 @@ from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError, InstanceLock
 from nri_numamem.daemon.system import System, host_system
-from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError
+from nri_numamem.engine.core.json_fields import SnapshotError
+from nri_numamem.engine.core.snapshot import SnapshotVersionError
 from nri_numamem.engine.core.text import escape
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError

@@ -8,6 +8,7 @@ from nri_numamem.cli.decisions.unplaced import Unplaced
 from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time, known_time
+from nri_numamem.cli.status.claims import claims_document
 from nri_numamem.cli.status.report import Amounts, ContainerRow, Node, PartitionRow, Report
 from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.version import VERSION
@@ -37,6 +38,7 @@ def report_document(report: Report) -> dict[str, object]:
         "largestRequest": _largest_requests(report),
         "partitions": [_partition(row) for row in report.partitions],
         "containers": [_container(row) for row in report.containers],
+        "claims": claims_document(facts.state),
         "refused": [_refused(each) for each in report.refused],
         "notManagedPods": dict(facts.other_pods),
         "hugepageUsers": users["processes"],

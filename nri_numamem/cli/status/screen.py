@@ -11,6 +11,7 @@ from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import duration, format_time, listed
+from nri_numamem.cli.status.claims import show_claims
 from nri_numamem.cli.status.nodes import show_nodes
 from nri_numamem.cli.status.pages import PageReport, PageRow
 from nri_numamem.cli.status.report import (
@@ -40,6 +41,7 @@ def show(report: Report, console: Console) -> None:
     if report.nodes:
         show_nodes(screen, report)
     _show_containers(screen, report)
+    show_claims(screen, report.facts.state)
     if report.refused:
         _show_refused(screen, report)
     if report.differences:

@@ -5,14 +5,24 @@ means that the runtime did not send a value. ``nri.decode`` makes events of mess
 interpretation.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nri_numamem.engine.core.annotations import ANNOTATION_DOMAIN
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest, PolicyRequest
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.burstable import BurstableFacts
-from nri_numamem.numa import CpuSet, Machine, NodeSet, PolicyMode
+from nri_numamem.memorymanager.claims import Claim, ClaimUse
+from nri_numamem.numa import CpuSet, Machine, NodeSet
 from nri_numamem.numa.pages import Pages
+
+if TYPE_CHECKING:  # a state has pods
+    from nri_numamem.engine.core.context import Context
+    from nri_numamem.engine.core.decision import Decision
+    from nri_numamem.engine.core.state import EngineState
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +68,6 @@ class PodSandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkInterface:
-    """A network interface of a container or its pod."""
-
-    name: str
-    """On the host, or inside the pod; at most 15 characters."""
-    nodes: NodeSet
-    """The NUMA node of its hardware; empty if it has none, or if the node is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
 class Container:
     """A container as the runtime describes it."""
 
@@ -101,6 +101,8 @@ class Container:
     """By CPU quota and period; None without a quota."""
     burstable: BurstableFacts | None = None
     """Only of a Burstable pod, if the setting burstablePods is active."""
+    claims: tuple[ClaimUse, ...] = ()
+    """The resource claims that choose its nodes; only if the setting claims is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Synchronize:
     containers: tuple[Container, ...]
     keeps_updates: bool = True
     """The runtime stores updates of containers across its restarts; CRI-O does not."""
+    claims: tuple[Claim, ...] | None = None
+    """The claims that were charged before and are still prepared; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,36 +190,6 @@ class PodCgroupGone:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicySupport:
-    """Whether the policy of a container can be set."""
-
-    obstacle: str = ""
-    """Why the runtime cannot set policies; "" if it can."""
-    missing_modes: frozenset[PolicyMode] = frozenset()
-    """Modes that the kernel lacks."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyRequest:
-    """What the memory policy of a container depends on, besides the settings."""
-
-    annotation: str = ""
-    """The pod's annotation for the container, or for all of its containers; cut."""
-    runtime_handler: str = ""
-    """The pod's runtime handler; "" without a RuntimeClass."""
-    support: PolicySupport = field(default_factory=PolicySupport)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkRequest:
-    """What the network hints of a container depend on."""
-
-    interfaces: tuple[NetworkInterface, ...] = ()
-    obstacle: str = ""
-    """Why interfaces may be missing; "" if all are known."""
-
-
-@dataclass(frozen=True, slots=True)
 class CreateContainer:
     """A container is about to be created. The reply may refuse it."""
 
@@ -282,6 +256,14 @@ class RemoveContainer:
     container: Container
 
 
+class FeatureEvent:
+    """Base of the events that only a feature has; no reply waits for them."""
+
+    def decide(self, context: Context, state: EngineState) -> Decision:
+        """Return the decision."""
+        raise NotImplementedError
+
+
 Event = (
     Synchronize
     | ContainersFound
@@ -297,4 +279,5 @@ Event = (
     | UpdateContainer
     | StopContainer
     | RemoveContainer
+    | FeatureEvent
 )

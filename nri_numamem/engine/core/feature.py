@@ -14,7 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nri_numamem.engine.core.events import Container, CreateContainer, Event, PodSandbox
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    Event,
+    PodSandbox,
+    Synchronize,
+)
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.record import Record
@@ -129,9 +135,15 @@ class Feature:
     # Hooks around the handler of an event, in this order. An event of a new pod
     # or container without annotations only reaches features that are on.
 
-    def requested(self, event: CreateContainer) -> CreateContainer:
-        """Return a creation whose container has the facts that the feature lets count."""
+    def requested(self, state: EngineState, event: Event) -> Event:
+        """Return an event with the facts that the feature lets count; of the same type."""
         return event
+
+    def decided(
+        self, context: Context, state: EngineState, event: CreateContainer
+    ) -> Decision | None:
+        """Return the decision on a new container with claims; None if the feature has none."""
+        return None
 
     def complete(
         self, context: Context, state: EngineState, event: Event, decision: Decision
@@ -148,7 +160,14 @@ class Feature:
         """Return the complete decision, whose plan has all updates of `cpuset.mems`, with more."""
         return decision
 
-    # Hook of a Synchronize.
+    # Hooks of a Synchronize.
+
+    def began(self, state: EngineState, old: EngineState, event: Synchronize) -> EngineState:
+        """Return `state`, which has no assignments yet, with those that precede all containers.
+
+        `old` is the state before the Synchronize.
+        """
+        return state
 
     def keeps_nodes(
         self,

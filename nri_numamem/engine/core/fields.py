@@ -5,7 +5,8 @@ Amounts are bytes; NUMA nodes are in the kernel's list format. Keys are in the o
 
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.engine.core.events import Container, NetworkInterface, PodSandbox
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.facts import NetworkInterface
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState, Holder

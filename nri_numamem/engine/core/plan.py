@@ -35,6 +35,8 @@ class Adjustment:
     """None sets nothing."""
     oom_score_adj: int | None = None
     """None sets nothing."""
+    memory_limit_bytes: int | None = None
+    """None sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)

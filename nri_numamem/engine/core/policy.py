@@ -55,6 +55,8 @@ class Policy:
     """Which containers of Burstable pods are managed."""
     partitions: tuple[Partition, ...] = ()
     """NUMA nodes that are set apart for a kind of pods."""
+    claims: bool = False
+    """Whether resource claims choose the NUMA nodes of the containers that use them."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

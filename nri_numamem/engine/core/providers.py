@@ -15,7 +15,8 @@ Source: kubelet cm, internal container lifecycle (cpusets of shared containers),
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine.core.events import Container, NetworkInterface
+from nri_numamem.engine.core.events import Container
+from nri_numamem.engine.core.facts import NetworkInterface
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Classification, CpuSet, Machine, NodeSet
 from nri_numamem.topologymanager import ProviderHints, TopologyPolicy, merged_hints_of

@@ -14,12 +14,21 @@ matter. Some keys of the payload are optional. The same state gives the same byt
 import json
 import zlib
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar, cast
 
 from nri_numamem.engine.core import reasons
-from nri_numamem.engine.core.events import NetworkInterface
+from nri_numamem.engine.core.facts import NetworkInterface
+from nri_numamem.engine.core.json_fields import (
+    Json,
+    SnapshotError,
+    cut_text,
+    field_of,
+    flag_of,
+    object_of,
+    parsed,
+)
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.snapshot_claims import claims_in, claims_out
 from nri_numamem.engine.core.state import (
     NO_CPUS,
     PREVIOUS_NODES_LIMIT,
@@ -35,15 +44,6 @@ from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
 VERSION = 2
 
 _VERSION_LIMIT = 10_000  # versions are consecutive numbers; a larger one is damage
-
-_SHOWN_CHARACTERS = 60
-
-_Json: TypeAlias = Mapping[str, object]
-_T = TypeVar("_T")
-
-
-class SnapshotError(ValueError):
-    """Bytes that are not a snapshot of a known version; the text is one line."""
 
 
 class SnapshotVersionError(SnapshotError):
@@ -84,6 +84,7 @@ def _payload(state: EngineState) -> str:
     reasons = (reason for _id, reason in sorted(state.reasons.unpinned.items()))
     unpinned = [{**_ids_out(reason), **_reason_out(reason)} for reason in reasons]
     more += f',"unpinned":{_text(unpinned)}' if unpinned else ""
+    more += f',"claims":{_text(claims_out(state.claims))}' if state.claims else ""
     return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
 
 
@@ -93,35 +94,38 @@ def restore(data: bytes) -> EngineState:
     The state is for the argument `restored` of an engine only. Raises SnapshotError for bytes that
     cannot be used.
     """
-    payload = _object(_parsed(_payload_of(data)), "payload")
+    payload = object_of(parsed(_payload_of(data)), "payload")
     holders: dict[HolderKey, Holder] = {}
     keys: dict[str, HolderKey] = {}
     assignments: dict[str, dict[HolderName, tuple[Block, ...]]] = {}
     pinned: dict[str, Reason] = {}
     with_devices: set[str] = set()
-    for entry in _field(payload, "holders", list):
-        found = _object(entry, "holders")
+    for entry in field_of(payload, "holders", list):
+        found = object_of(entry, "holders")
         holder, blocks = _holder_in(found)
         if holder.key in holders:
-            raise SnapshotError(f"holders: {_cut(holder.container_name)} is there twice in its pod")
+            raise SnapshotError(
+                f"holders: {cut_text(holder.container_name)} is there twice in its pod"
+            )
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
         uid, name = holder.key
         assignments.setdefault(uid, {})[name] = blocks
-        if _flag(found, "devices"):
+        if flag_of(found, "devices"):
             with_devices.add(holder.container_id)
         reason = _reason_in(found)
         if reason is not None:
             pinned[reason.container_id] = reason
     previous_nodes: dict[str, Mapping[HolderName, NodeSet]] = {}
-    for entry in _field(payload, "homes", list)[-PREVIOUS_NODES_LIMIT:]:
-        pod = _object(entry, "homes")
-        places = _object(pod.get("nodes"), "nodes")
-        uid = _field(pod, "uid", str)
+    for entry in field_of(payload, "homes", list)[-PREVIOUS_NODES_LIMIT:]:
+        pod = object_of(entry, "homes")
+        places = object_of(pod.get("nodes"), "nodes")
+        uid = field_of(pod, "uid", str)
         previous_nodes[uid] = {name or HolderKind.POD: _nodes(places, name) for name in places}
-    unconfirmed = _field(payload, "unconfirmed", list) if "unconfirmed" in payload else ()
-    entries = _field(payload, "unpinned", list) if "unpinned" in payload else []
-    reasons = [_reason_in(_object(entry, "unpinned")) for entry in entries]
+    unconfirmed = field_of(payload, "unconfirmed", list) if "unconfirmed" in payload else ()
+    entries = field_of(payload, "unpinned", list) if "unpinned" in payload else []
+    reasons = [_reason_in(object_of(entry, "unpinned")) for entry in entries]
+    claims = claims_in(field_of(payload, "claims", list)) if "claims" in payload else {}
     return EngineState(
         State({}, assignments),
         holders=holders,
@@ -130,6 +134,7 @@ def restore(data: bytes) -> EngineState:
         cpusets=Cpusets(
             unconfirmed=frozenset(map(str, unconfirmed)), with_devices=frozenset(with_devices)
         ),
+        claims=claims,
         reasons=Reasons(pinned, {one.container_id: one for one in reasons if one is not None}),
     )
 
@@ -151,7 +156,7 @@ def _holder_out(
     }
 
 
-def _ids_out(one: Holder | Reason) -> _Json:
+def _ids_out(one: Holder | Reason) -> Json:
     uid, name = one.key
     return {
         "uid": uid,
@@ -161,7 +166,7 @@ def _ids_out(one: Holder | Reason) -> _Json:
     }
 
 
-def _reason_out(reason: Reason) -> _Json:
+def _reason_out(reason: Reason) -> Json:
     return {
         "namespace": reason.namespace,
         "pod": reason.pod,
@@ -170,22 +175,22 @@ def _reason_out(reason: Reason) -> _Json:
     }
 
 
-def _reason_in(entry: _Json) -> Reason | None:
+def _reason_in(entry: Json) -> Reason | None:
     """Return the reason in an entry; None if it has none, or one of a later release."""
     if str(entry.get("event")) not in reasons.EVENTS:
         return None
     return Reason(
-        _field(entry, "containerId", str),
-        _field(entry, "sandboxId", str),
-        (_field(entry, "uid", str), _field(entry, "container", str)),
-        _field(entry, "namespace", str),
-        _field(entry, "pod", str),
-        _field(entry, "event", str),
-        _field(entry, "since", int),
+        field_of(entry, "containerId", str),
+        field_of(entry, "sandboxId", str),
+        (field_of(entry, "uid", str), field_of(entry, "container", str)),
+        field_of(entry, "namespace", str),
+        field_of(entry, "pod", str),
+        field_of(entry, "event", str),
+        field_of(entry, "since", int),
     )
 
 
-def _misaligned_out(misaligned: OtherProviders) -> _Json:
+def _misaligned_out(misaligned: OtherProviders) -> Json:
     if misaligned == NO_OTHER_PROVIDERS:
         return {}
     cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
@@ -195,53 +200,53 @@ def _misaligned_out(misaligned: OtherProviders) -> _Json:
     return {"misaligned": {"cpu": cpu, "devices": devices, **more}}
 
 
-def _misaligned_in(entry: _Json) -> OtherProviders:
+def _misaligned_in(entry: Json) -> OtherProviders:
     if "misaligned" not in entry:
         return NO_OTHER_PROVIDERS
-    found = _object(entry["misaligned"], "misaligned")
-    devices = _object(found.get("devices"), "devices")
-    network = _object(found.get("network", {}), "network")
+    found = object_of(entry["misaligned"], "misaligned")
+    devices = object_of(found.get("devices"), "devices")
+    network = object_of(found.get("network", {}), "network")
     interfaces = tuple(NetworkInterface(name, _nodes(network, name)) for name in network)
     of_devices = tuple(_nodes(devices, index) for index in devices)
     return OtherProviders(of_devices, _nodes(found, "cpu") or None, interfaces)
 
 
-def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
-    name, container_id = _field(entry, "container", str), _field(entry, "containerId", str)
-    sandbox_id = _field(entry, "sandboxId", str)
+def _holder_in(entry: Json) -> tuple[Holder, tuple[Block, ...]]:
+    name, container_id = field_of(entry, "container", str), field_of(entry, "containerId", str)
+    sandbox_id = field_of(entry, "sandboxId", str)
     # A pod as a whole has its sandbox's id; a runtime may have a container without a name.
     is_pod = not name and container_id == sandbox_id
     holder = Holder(
         container_id,
         sandbox_id,
-        (_field(entry, "uid", str), HolderKind.POD if is_pod else name),
-        _field(entry, "ended", bool),
+        (field_of(entry, "uid", str), HolderKind.POD if is_pod else name),
+        field_of(entry, "ended", bool),
         _misaligned_in(entry),
-        _flag(entry, "shared"),
-        _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
-        _flag(entry, "movable"),
+        flag_of(entry, "shared"),
+        field_of(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
+        flag_of(entry, "movable"),
         _cpus(entry) if "cpus" in entry else NO_CPUS,
     )
     nodes = _nodes(entry, "nodes")
-    resources = _object(entry.get("resources"), "resources")
+    resources = object_of(entry.get("resources"), "resources")
     # Other versions wrote larger amounts, such as the sum of a pod.
-    sizes = {each: min(_field(resources, each, int), MAX_BYTES) for each in resources}
+    sizes = {each: min(field_of(resources, each, int), MAX_BYTES) for each in resources}
     are_known = all(size >= 0 and is_memory_resource(each) for each, size in sizes.items())
     if not are_known or bool(sizes) != bool(nodes):
-        raise SnapshotError(f"resources: {_cut(name)} cannot hold such amounts there")
+        raise SnapshotError(f"resources: {cut_text(name)} cannot hold such amounts there")
     return holder, tuple(Block(nodes, resource, size) for resource, size in sizes.items())
 
 
 def _payload_of(data: bytes) -> str:
     """Return the payload's text after a check of version and checksum."""
-    envelope = _object(_parsed(data), "snapshot")
-    version = _field(envelope, "version", int)
+    envelope = object_of(parsed(data), "snapshot")
+    version = field_of(envelope, "version", int)
     if not 0 < version < _VERSION_LIMIT:
-        raise SnapshotError(f"version: {_cut(str(version))} is not a version")
+        raise SnapshotError(f"version: {cut_text(str(version))} is not a version")
     if version != VERSION:
         raise SnapshotVersionError(version)
-    payload = _field(envelope, "payload", str)
-    if zlib.crc32(_bytes(payload)) != _field(envelope, "crc32", int):
+    payload = field_of(envelope, "payload", str)
+    if zlib.crc32(_bytes(payload)) != field_of(envelope, "crc32", int):
         raise SnapshotError("crc32: the payload is not the one that was written")
     return payload
 
@@ -256,45 +261,16 @@ def _text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _cut(text: str) -> str:
-    """Return a printable text of limited length."""
-    return repr(text[:_SHOWN_CHARACTERS])
-
-
-def _parsed(text: bytes | str) -> object:
+def _cpus(entry: Json) -> CpuSet:
     try:
-        return cast("object", json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"not JSON: {_cut(str(error))}") from error
-
-
-def _object(value: object, name: str) -> _Json:
-    if not isinstance(value, dict):
-        raise SnapshotError(f"{name}: not an object")
-    return value
-
-
-def _field(place: _Json, name: str, kind: type[_T]) -> _T:
-    value = place.get(name)
-    if type(value) is not kind:  # a bool is no int here
-        raise SnapshotError(f"{_cut(name)}: missing, or not of type {kind.__name__}")
-    return value
-
-
-def _flag(place: _Json, name: str) -> bool:
-    return name in place and _field(place, name, bool)
-
-
-def _cpus(entry: _Json) -> CpuSet:
-    try:
-        return CpuSet.parse(_field(entry, "cpus", str))
+        return CpuSet.parse(field_of(entry, "cpus", str))
     except ValueError as error:
         raise SnapshotError("cpus: not a list of CPUs such as 0-3,8") from error
 
 
-def _nodes(place: _Json, name: str) -> NodeSet:
-    text = _field(place, name, str)
+def _nodes(place: Json, name: str) -> NodeSet:
+    text = field_of(place, name, str)
     try:
         return NodeSet.parse(text)
     except ValueError as error:
-        raise SnapshotError(f"{_cut(name)}: not a list of NUMA nodes such as 0-1,3") from error
+        raise SnapshotError(f"{cut_text(name)}: not a list of NUMA nodes such as 0-1,3") from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
+from nri_numamem.engine.core.claims import ChargedClaim
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import NO_REASONS, Reasons
@@ -128,6 +129,8 @@ class EngineState:
     outstanding: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Pod uid -> resource -> bytes of the pod's limit that its containers do not hold yet; only
     begun pods (see ``outstanding``)."""
+    claims: Mapping[str, ChargedClaim] = field(default_factory=dict)
+    """Uid -> resource claim, each charged in the accounting."""
     reasons: Reasons = field(default=NO_REASONS, compare=False)
     """For people; no decision depends on it."""
 

@@ -13,7 +13,7 @@ level debug until it adds up to more than one percent. How a change is noticed i
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core import claims, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import HostCpus, MachineChanged
@@ -83,7 +83,7 @@ def rebuilt(context: Context, state: EngineState) -> EngineState:
     holders = {key: h for key, h in state.holders.items() if isinstance(key[1], str)}
     running = [h for h in holders.values() if not h.ended]
     ended = [h for h in holders.values() if h.ended]
-    accounting = context.empty_accounting()
+    accounting = claims.charged(context.empty_accounting(), state.claims.values())
     for holder in sorted(running, key=lambda h: (h.sandbox_id, h.container_id)):
         accounting = adopt_again(accounting, *holder.key, _blocks(state, holder))
     for holder in sorted(ended, key=lambda h: h.key):

@@ -9,7 +9,7 @@ of the charged bytes among its nodes may differ from the plugin's; their sum is 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core import claims, shortfalls
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
@@ -24,7 +24,7 @@ def rebuilt(
     """Return a restored state with the accounting of all its containers, and with these pods."""
     begin = replace(
         restored,
-        accounting=context.empty_accounting(),
+        accounting=claims.charged(context.empty_accounting(), restored.claims.values()),
         pods={pod.sandbox_id: pod for pod in pods},
         holders={},
         keys={},

@@ -194,6 +194,26 @@ class UnprepareFailed(Record):
     cause: Cause
 
 
+@event(
+    "claim_intent_dropped",
+    Level.WARNING,
+    remedy="none if no pod with a claim is stuck; else delete it",
+)
+class ClaimIntentDropped(Record):
+    """What an earlier process wrote about resource claims cannot be used."""
+
+    cause: Cause
+
+
+@event("deleted_claim_released")
+class DeletedClaimReleased(Record):
+    """A resource claim does not exist any more, and the kubelet has not unprepared it."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+
+
 @event("podresources_started")
 class PodresourcesStarted(Record):
     """The PodResources API is served, with the plugin's memory."""

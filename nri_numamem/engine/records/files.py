@@ -206,3 +206,41 @@ class MetricsTextfileFailed(Record):
 
     path: PathOfFile
     exception: Traceback
+
+
+@event(
+    "claim_files_unreadable",
+    Level.ERROR,
+    remedy="correct the directory; until then claims are neither prepared nor released",
+)
+class ClaimFilesUnreadable(Record):
+    """The directory of resource claims cannot be used."""
+
+    path: PathOfFile
+    error: Error
+
+
+@event(
+    "claim_intent_unusable",
+    Level.ERROR,
+    remedy="restart the agent, which writes these files; its version must be the plugin's",
+)
+class ClaimIntentUnusable(Record):
+    """A file of the agent, which describes a resource claim to be prepared, cannot be used."""
+
+    cause: Cause
+
+
+@event(
+    "claim_unanswered",
+    Level.ERROR,
+    remedy="correct the directory; the agent tries the claim again",
+)
+class ClaimUnanswered(Record):
+    """The CDI specification of a resource claim, or the answer to the agent, cannot be written.
+
+    The claim stays charged, and its pod waits.
+    """
+
+    path: PathOfFile
+    error: Error

@@ -59,7 +59,7 @@ def classify(
     pod_reasons = {sandbox_id: context.unmanaged_reason(pod) for sandbox_id, pod in pods.items()}
     for container in sorted(event.containers, key=_order):
         pod = pods.get(container.sandbox_id)
-        if container.ended or pod is None:
+        if container.ended or pod is None or container.claims:
             continue
         why = pod_reasons[container.sandbox_id]
         if why is None and not container.name:

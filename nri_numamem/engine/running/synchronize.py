@@ -85,6 +85,8 @@ def _rebuild(
     new = EngineState(
         context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
     )
+    for feature in context.features:
+        new = feature.began(new, known, event)
     found = Found()
     new = _adopt_all(context, known, old, new, pinned, found)
     if is_restored:

@@ -44,6 +44,7 @@ def test_a_launched_plugin(host_files: HostFiles, host: Host) -> None:
     assert list(found.configs) == [f"/{CONFIG}"]
     assert (found.other_programs, found.bad_names, found.unit, found.drop_ins) == ((), (), None, {})
     assert (found.is_enabled, found.has_copy, found.is_listening) == (False, False, True)
+    assert not found.has_claim_hook
 
 
 def test_a_service(host_files: HostFiles, host: Host) -> None:
@@ -54,7 +55,9 @@ def test_a_service(host_files: HostFiles, host: Host) -> None:
     host_files.write("etc/nri/conf.d/nri-numamem.conf", "")
     host_files.write("etc/nri/conf.d/other-nri-numamem.conf", "")
     host_files.write("opt/nri-numamem/bin/nri-numamem", ELF)
+    host_files.write("usr/libexec/nri-numamem/claim-hook", ELF)
     found = read_facts(host, chosen_runtime(None, host))
+    assert found.has_claim_hook
     assert not found.is_exporter_enabled
     host_files.link("etc/systemd/system/multi-user.target.wants/nri-numamem-export.service", "/x")
     found = read_facts(host, chosen_runtime(None, host))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import hook_program, systemd
 from nri_numamem.cli.installation.facts import COPY, Facts, Program
 from nri_numamem.cli.installation.plan import plan_external, plan_launched, plan_uninstall
 from nri_numamem.cli.installation.steps import (
@@ -206,6 +206,7 @@ class TestUninstall:
             unit=EXTERNAL.unit,
             is_enabled=True,
             has_copy=True,
+            has_claim_hook=True,
             drop_ins={"/d/99-nri-numamem.toml": ""},
         )
         assert plan_uninstall(on_systemd(facts, is_active=True)) == [
@@ -214,8 +215,13 @@ class TestUninstall:
             Remove(systemd.PATH),
             RELOAD,
             Remove(COPY),
+            Remove(hook_program.PATH),
             Remove("/d/99-nri-numamem.toml"),
         ]
+
+    def test_the_hook_program_of_a_package_stays(self) -> None:
+        packaged = replace(LAUNCHED, has_claim_hook=True, packaged_unit=systemd.PACKAGED[0])
+        assert plan_uninstall(packaged) == [Remove(ENTRY)]
 
     def test_an_exporter(self) -> None:
         """It is stopped before the plugin, and only by an uninstall."""

@@ -15,6 +15,7 @@ from nri_numamem.cli.installation.steps import (
     Service,
     Step,
     Write,
+    WriteProgram,
     apply,
     describe,
     perform,
@@ -63,6 +64,7 @@ def root(tmp_path: Path) -> Path:
 ALL: tuple[Step, ...] = (
     Write("/new/folder/text", "hello"),
     Write("/old", "new text"),
+    WriteProgram("/libexec/new/p", b"#!p"),
     Link("/l/10-x", "/prog"),
     Link("/link", "/elsewhere"),
     Move("/conf", "/moved/conf"),
@@ -77,6 +79,7 @@ def test_all_steps(root: Path) -> None:
     apply([copy, *ALL], Host(root), run)
     found = tree(root)
     assert found["opt/10-p"] == (0o100755, "#!")
+    assert found["libexec/new/p"] == (0o100755, "#!p")
     assert found["new/folder/text"] == (0o100644, "hello")
     assert found["old"] == (0o100644, "new text")
     assert found["l/10-x"][1] == "/prog"
@@ -196,6 +199,7 @@ def test_a_fifo_is_not_read(root: Path) -> None:
 
 LINES: list[tuple[Step, str, str]] = [
     (Write("/a", "text"), "wrote /a", "would write /a"),
+    (WriteProgram("/a", b""), "wrote /a", "would write /a"),
     (Copy("/a", Path("/b")), "copied /b to /a", "would copy /b to /a"),
     (Link("/a", "/b"), "linked /a -> /b", "would link /a -> /b"),
     (Move("/a", "/b"), "moved /a to /b", "would move /a to /b"),

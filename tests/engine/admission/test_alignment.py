@@ -15,6 +15,7 @@ from nri_numamem.engine.admission.alignment import (
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.candidates import Choice
 from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
@@ -133,11 +134,11 @@ def test_a_synchronize_reports_only_what_is_new(host: Host, new_host: NewHost) -
 
 def test_interfaces_stay_known_after_a_synchronize_and_a_restart(new_host: NewHost) -> None:
     host = new_host(replace(SETTINGS, network_hints=True))
-    eth1 = events.NetworkInterface("eth1", NodeSet([3]))
+    eth1 = NetworkInterface("eth1", NodeSet([3]))
     pod = host.run("a")
     container = events.Container("c", pod.sandbox_id, "main", 200 * MI, cpuset_mems="0")
     host.containers["c"] = container
-    network = events.NetworkRequest((eth1,))
+    network = NetworkRequest((eth1,))
     host.handle(events.CreateContainer(pod, container, network=network))
     expected = {"a": OtherProviders(interfaces=(eth1,))}
     assert misaligned(host) == expected

@@ -13,6 +13,7 @@ from nri_numamem.engine.core.events import (
     Event,
     PodSandbox,
     StopPodSandbox,
+    Synchronize,
 )
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.policy import Policy
@@ -49,12 +50,14 @@ def test_undefined_hooks_change_nothing() -> None:
     assert feature.preferring(context, state, pod, container) is context
     assert feature.request(context, event, request) is request
     assert feature.explained(context, pod, _placement(host), NO_OTHER_PROVIDERS, done) is done
-    assert feature.requested(event) is event
+    assert feature.requested(state, event) is event
     assert feature.complete(context, state, event, decision) is decision
     assert feature.add_updates(context, state, event, decision) is decision
     assert not feature.limits_nodes
     assert feature.allowed_nodes(context, pod) is None
     assert feature.unpinned_nodes(context, pod) == NodeSet()
+    assert feature.decided(context, state, event) is None
+    assert feature.began(state, state, Synchronize((), ())) is state
     assert not feature.keeps_nodes(context, state, pod, container, NodeSet([0]))
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.reason import NO_REASONS, Reason, Reasons
-from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.core.state import Cpusets, EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import CpuSet, NodeSet

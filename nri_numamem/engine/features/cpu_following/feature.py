@@ -9,7 +9,13 @@ from dataclasses import replace
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import balance_of
 from nri_numamem.engine.core.decision import Decision
-from nri_numamem.engine.core.events import Container, Event, HostCpus, PodSandbox
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    Event,
+    HostCpus,
+    PodSandbox,
+)
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.cpu_following.cpuset_cpus import add_cpus
@@ -77,7 +83,11 @@ class CpusBesideMemory(Feature):
         self, context: Context, state: EngineState, event: Event, decision: Decision
     ) -> Decision:
         """Return the decision with CPUs in its plan, for containers that follow their memory."""
-        return add_cpus(context, state, event, decision) if self.is_on(context) else decision
+        # A claim can have CPUs of its own.
+        has_claims = isinstance(event, CreateContainer) and event.container.claims
+        if has_claims or not self.is_on(context):
+            return decision
+        return add_cpus(context, state, event, decision)
 
 
 FEATURE = CpusBesideMemory()

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.events import CreateContainer, PodSandbox
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.request import Request, request_of
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.memorymanager import Pod, Rejection, State

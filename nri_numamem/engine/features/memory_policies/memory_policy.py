@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Transition
-from nri_numamem.engine.core.events import CreateContainer, PolicyRequest
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS
 from nri_numamem.engine.core.state import EngineState

@@ -10,7 +10,8 @@ from dataclasses import replace
 from nri_numamem.engine.core.annotations import NETWORK_HINTS
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision
-from nri_numamem.engine.core.events import CreateContainer, Event, NetworkInterface, NetworkRequest
+from nri_numamem.engine.core.events import CreateContainer, Event
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.network_hints import records
@@ -29,8 +30,10 @@ class NetworkHints(Feature):
         """Return whether requests have interfaces."""
         return context.policy.network_hints
 
-    def requested(self, event: CreateContainer) -> CreateContainer:
+    def requested(self, state: EngineState, event: Event) -> Event:
         """Return a creation whose container has the interfaces that count."""
+        if not isinstance(event, CreateContainer):
+            return event
         request = event.network
         if request is None or _annotation(event) == OFF:
             return event

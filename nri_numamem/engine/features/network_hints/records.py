@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from nri_numamem.engine.core.events import CreateContainer, NetworkRequest
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.facts import NetworkRequest
 from nri_numamem.engine.core.fields import container_names, interface_nodes
 from nri_numamem.engine.records.common import WARNED_BEFORE, Cause, ContainerNames
 from nri_numamem.engine.records.record import AlternateLevel, Flat, Level, Record, event

@@ -20,6 +20,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "nri-numamem.resources" -}}
+requests:
+  cpu: {{ .Values.resources.cpu }}
+  memory: {{ .Values.resources.memory }}
+{{- with .Values.resources.limits }}
+limits:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "nri-numamem.config" -}}
-{{ toYaml .Values.config }}
+{{- $config := deepCopy .Values.config }}
+{{- if .Values.claims.enabled }}
+{{- $claims := dict "enabled" true "hookProgram" "/opt/nri-numamem/bin/claim-hook" }}
+{{- $config = mustMergeOverwrite $config (dict "claims" $claims) }}
+{{- end }}
+{{- toYaml $config }}
 {{- end }}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
@@ -235,7 +236,7 @@ def test_a_memory_policy_is_set_on_the_nodes_of_a_pinned_container(new_host: New
     container = events.Container(
         "c", pod.sandbox_id, "main", 1200 * MI, burstable=BurstableFacts(1200 * MI)
     )
-    request = events.PolicyRequest("interleave", "runc")
+    request = PolicyRequest("interleave", "runc")
     answer = host.handle(events.CreateContainer(pod, container, policy_request=request))
     assert answer.adjustment is not None
     assert answer.adjustment.cpuset_mems == "0-1"

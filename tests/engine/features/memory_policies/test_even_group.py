@@ -8,7 +8,7 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.annotations import MEMORY_POLICY
-from nri_numamem.engine.core.events import PolicyRequest, PolicySupport
+from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies.even_group import unsupported
@@ -74,7 +74,7 @@ class Life:
             device_nodes=tuple(map(NodeSet.parse, devices)),
         )
         text = pod.annotation(MEMORY_POLICY, name)
-        request = events.PolicyRequest(text, "", events.PolicySupport(obstacle))
+        request = PolicyRequest(text, "", PolicySupport(obstacle))
         event = events.CreateContainer(
             pod, container, policy_request=request if has_policy_request else None
         )

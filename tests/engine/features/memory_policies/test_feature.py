@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.core.events import Container, CreateContainer, PolicyRequest
+from nri_numamem.engine.core.events import Container, CreateContainer
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest, PolicySupport
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
@@ -85,8 +86,8 @@ def create(
         cpuset_cpus=cpus,
         device_nodes=tuple(map(NodeSet.parse, devices)),
     )
-    support = events.PolicySupport(obstacle, frozenset({missing}) if missing else frozenset())
-    request = events.PolicyRequest(annotation, "kata", support)
+    support = PolicySupport(obstacle, frozenset({missing}) if missing else frozenset())
+    request = PolicyRequest(annotation, "kata", support)
     return handle(host.engine, events.CreateContainer(pod, container, policy_request=request))
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.features.memory_policies import records
 from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
 from nri_numamem.engine.records.plain import fields_of

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest, PolicyRequest
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
@@ -13,9 +14,9 @@ from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
 from tests.engine.conftest import MI, Answer, Host, four_nodes, handle
 
-ETH1 = events.NetworkInterface("eth1", NodeSet([2]))
-ETH2 = events.NetworkInterface("eth2", NodeSet([3]))
-VETH = events.NetworkInterface("veth0", NodeSet())
+ETH1 = NetworkInterface("eth1", NodeSet([2]))
+ETH2 = NetworkInterface("eth2", NodeSet([3]))
+VETH = NetworkInterface("veth0", NodeSet())
 FOUND = "network_hints_found"
 DISABLED = "network_hints_disabled"
 INCOMPLETE = "network_hints_incomplete"
@@ -33,19 +34,19 @@ def new_host(topology_manager_policy: str = "best-effort") -> Host:
 
 def create(
     host: Host,
-    *interfaces: events.NetworkInterface,
+    *interfaces: NetworkInterface,
     annotations: dict[str, str] | None = None,
     devices: tuple[str, ...] = (),
     obstacle: str = "",
     memory: int = 200 * MI,
     uid: str = "a",
-    policy_request: events.PolicyRequest | None = None,
+    policy_request: PolicyRequest | None = None,
 ) -> Answer:
     """Create a container of a new pod."""
     pod = replace(host.run(uid), annotations=annotations or {})
     nodes = tuple(map(NodeSet.parse, devices))
     container = events.Container(f"c-{uid}", pod.sandbox_id, "main", memory, device_nodes=nodes)
-    network = events.NetworkRequest(interfaces, obstacle)
+    network = NetworkRequest(interfaces, obstacle)
     event = events.CreateContainer(pod, container, policy_request=policy_request, network=network)
     return handle(host.engine, event)
 
@@ -138,7 +139,7 @@ def test_an_obstacle_is_recorded_and_the_rest_counts() -> None:
 
 def test_a_memory_policy_prefers_the_nodes_of_an_interface() -> None:
     """The container needs two nodes, of which one has the interface."""
-    request = events.PolicyRequest("preferred")
+    request = PolicyRequest("preferred")
     host = new_host()
     answer = create(host, ETH2, memory=1500 * MI, policy_request=request)
     assert nodes_of(answer) == "2-3"

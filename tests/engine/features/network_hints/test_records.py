@@ -1,12 +1,7 @@
 """Records of network interfaces show the node of each."""
 
-from nri_numamem.engine.core.events import (
-    Container,
-    CreateContainer,
-    NetworkInterface,
-    NetworkRequest,
-    PodSandbox,
-)
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.facts import NetworkInterface, NetworkRequest
 from nri_numamem.engine.features.network_hints import records
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import NodeSet

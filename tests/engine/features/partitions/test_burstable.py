@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
@@ -141,7 +142,7 @@ def test_a_memory_policy_does_not_free_a_container_from_its_partition(new_host: 
     host = new_host(replace(policy(INSIDE), memory_policies=policies))
     pod = run(host, "a")
     container = events.Container("c", pod.sandbox_id, "main")
-    asked = events.PolicyRequest()
+    asked = PolicyRequest()
     adjustment = host.handle(events.CreateContainer(pod, container, None, asked)).adjustment
     assert adjustment is not None
     assert adjustment.cpuset_mems == "2-3"

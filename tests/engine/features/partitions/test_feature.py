@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.facts import PolicyRequest
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
@@ -190,7 +191,7 @@ def test_equal_parts_on_nodes_of_the_partition(
     host = new_host(policy_of(partition, memory_policies=policies))
     pod = host.run("a", namespace="web")
     container = events.Container("c", pod.sandbox_id, "main", 200 * MI)
-    asked = events.PolicyRequest("interleave:2")
+    asked = PolicyRequest("interleave:2")
     answer = host.handle(events.CreateContainer(pod, container, None, asked))
     found = "refused" if answer.refusal else answer.adjustment and answer.adjustment.cpuset_mems
     assert found == expected

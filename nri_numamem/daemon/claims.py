@@ -1,0 +1,246 @@
+"""Resource claims: reads the agent's intents, lets the engine decide, and answers.
+
+A thread reads and writes all files, because a disk can take long and requests must not wait. It
+reads the intents when a datagram arrives, and each LOOK_S. The main thread decides on what was read
+between two requests, and only while the runtime's containers are known: not before a Synchronize,
+and not without the lock of the state file. The thread then writes the CDI specifications and the
+answers, in this order: the kubelet gives the devices to the runtime after the answer.
+
+An answer on the disk is the plugin's memory of a charged claim. After a restart, Synchronize
+charges the claims with a positive answer before it records any container.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from nri_numamem.config.settings import Settings
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.claims.events import ClaimPrepared, ClaimReleased
+from nri_numamem.engine.records.files import (
+    ClaimFilesUnreadable,
+    ClaimIntentUnusable,
+    ClaimUnanswered,
+)
+from nri_numamem.engine.records.record import Record
+from nri_numamem.memorymanager.claims import Claim
+from nri_numamem.observe import cdi
+from nri_numamem.observe.claim_files import (
+    Answer,
+    ClaimFileError,
+    Intent,
+    Intents,
+    answers_file,
+    directory_of,
+    listen,
+    read_answers,
+    read_intents,
+    wake,
+    write_answers,
+)
+from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.threads import start_thread
+
+LOOK_S = 2.0
+"""Between two readings without a datagram."""
+
+_DATAGRAM_BYTES = 64
+
+
+class _Change(NamedTuple):
+    """A specification to be written, or with None to be removed."""
+
+    uid: str
+    claim: Claim | None
+
+
+class ClaimExchange:
+    """The plugin's side of the claims' files; `emit` may be called by any thread.
+
+    As a job it decides on the intents that the thread has read. `may_decide` returns whether the
+    engine has the runtime's containers, and this process the lock. `wake_up` lets the main thread
+    run the job.
+    """
+
+    name = "claims"
+
+    def __init__(
+        self,
+        settings: Settings,
+        emit: Callable[[Record], None],
+        wall_s: Callable[[], float],
+        may_decide: Callable[[], bool],
+        wake_up: Callable[[], None],
+    ) -> None:
+        self._directory = directory_of(Path(settings.state_file_or_default))
+        self._specifications = Path(settings.claims.cdi_directory)
+        self._program = settings.claims.hook_program
+        self._emit = emit
+        self._wall_s = wall_s
+        self._may_decide = may_decide
+        self._wake_up = wake_up
+        self._read: Intents | None = None
+        """What the thread has read, until it is decided."""
+        self._last_answers: dict[str, Answer] = {}
+        """Uid of a claim -> the last answer, on the disk or on the way to it."""
+        self._changes: SimpleQueue[tuple[list[_Change], dict[str, Answer]]] = SimpleQueue()
+        """Specifications, and then all answers; of several the last answers count."""
+        self._unspecified: set[str] = set()
+        """Claims whose specification cannot be written."""
+        self._reported: frozenset[str] = frozenset()
+        """Problems of the last reading."""
+        self._socket: socket.socket | None = None
+
+    def start(self) -> None:
+        """Read the answers of an earlier process, then start the thread; report why not."""
+        try:
+            earlier = self._earlier_answers()
+            sock = self._socket = listen(answers_file(self._directory))
+        except OSError as error:
+            found = ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error))
+            self._emit(found)
+            return
+        self._last_answers = dict(earlier)
+        sock.settimeout(LOOK_S)
+        start_thread(lambda: self._run(sock, earlier), "claims")
+
+    def _earlier_answers(self) -> Mapping[str, Answer]:
+        try:
+            return read_answers(self._directory)
+        except ClaimFileError as error:  # the next answer replaces the file
+            self._emit(ClaimFilesUnreadable(path=str(self._directory), error=str(error)))
+            return {}
+
+    def close(self) -> None:
+        """End the thread; the files stay."""
+        if self._socket is not None:
+            # A thread that waits for a datagram returns after shutdown(), not after close().
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+
+    def prepared(self) -> tuple[Claim, ...] | None:
+        """Return the claims that were charged and are still prepared; None if unknown."""
+        try:
+            found = read_intents(self._directory).found
+        except (OSError, ClaimFileError):  # the thread reports it
+            return None
+        return tuple(each.claim for each in found if _is_charged(each, self._last_answers))
+
+    # The main thread.
+
+    def due(self, _engine: Engine, _now_s: float) -> bool:
+        """Return whether there are intents that were read and not decided."""
+        return self._read is not None and self._may_decide()
+
+    def run(self, engine: Engine, _now_s: float) -> Iterable[Record]:
+        """Decide on the intents; hand the answers to the thread."""
+        intents, self._read = self._read, None
+        if intents is None:
+            return ()
+        records: list[Record] = []
+        changes: list[_Change] = []
+        before = dict(self._last_answers)
+        for uid in sorted((engine.state.claims.keys() | before.keys()) - intents.uids):
+            records += engine.apply(ClaimReleased(uid), int(self._wall_s())).records
+            if self._last_answers.pop(uid, None) is not None:
+                changes.append(_Change(uid, None))
+        for intent in intents.found:
+            if not self._is_decided(engine, intent):
+                done = engine.apply(ClaimPrepared(intent.claim), int(self._wall_s()))
+                records += done.records
+                refusal = done.plan.refusal or ""
+                self._last_answers[intent.claim.uid] = Answer(intent.attempt, refusal)
+                if not refusal:
+                    changes.append(_Change(intent.claim.uid, intent.claim))
+        if self._last_answers != before:
+            self._changes.put((changes, dict(self._last_answers)))
+            wake(answers_file(self._directory))
+        return records
+
+    def _is_decided(self, engine: Engine, intent: Intent) -> bool:
+        """Return whether the attempt was refused, or its claim is charged."""
+        answer = self._last_answers.get(intent.claim.uid)
+        if answer is None or answer.attempt != intent.attempt:
+            return False
+        return bool(answer.refusal) or intent.claim.uid in engine.state.claims
+
+    # The thread.
+
+    def _run(self, sock: socket.socket, earlier: Mapping[str, Answer]) -> None:
+        """Read and write files until the socket is closed; `earlier` are the first answers."""
+        found, before = self._read_intents(), None
+        for intent in () if found is None else found.found:
+            if _is_charged(intent, earlier):
+                self._specify(intent.claim.uid, intent.claim)  # a reboot has removed it
+        while True:
+            if found is not None and found != before:
+                self._read = before = found
+                self._wake_up()
+            try:
+                with suppress(TimeoutError):
+                    if not sock.recv(_DATAGRAM_BYTES):
+                        return
+            except OSError:
+                return
+            self._write_answers()
+            found = self._read_intents()
+
+    def _read_intents(self) -> Intents | None:
+        """Return the intents, None if they cannot be read; report what is not usable, once."""
+        problems: tuple[str, ...] = ()
+        found: Intents | None = None
+        try:
+            found = read_intents(self._directory)
+            problems = found.problems
+        except OSError as error:
+            problems = (reason_of(error),)
+        except ClaimFileError as error:
+            problems = (str(error),)
+        for problem in problems:
+            if problem not in self._reported:
+                path = str(self._directory)
+                unreadable = ClaimFilesUnreadable(path=path, error=problem)
+                self._emit(ClaimIntentUnusable(cause=problem) if found else unreadable)
+        self._reported = frozenset(problems)
+        return found
+
+    def _write_answers(self) -> None:
+        """Write what was decided: specifications, then the answers whose specification is there."""
+        answers: dict[str, Answer] | None = None
+        while True:
+            try:
+                changes, answers = self._changes.get_nowait()
+            except Empty:
+                break
+            for uid, claim in changes:
+                self._unspecified.discard(uid)
+                if not self._specify(uid, claim) and claim is not None:
+                    self._unspecified.add(uid)
+        if answers is not None:
+            left = {uid: each for uid, each in answers.items() if uid not in self._unspecified}
+            path = answers_file(self._directory)
+            self._try(path, lambda: write_answers(self._directory, left))
+
+    def _specify(self, uid: str, claim: Claim | None) -> bool:
+        """Write or remove the specification of a claim; return whether that succeeded."""
+        directory = self._specifications
+        path = cdi.specification_file(directory, uid)
+        if claim is None:
+            return self._try(path, lambda: cdi.remove_specification(directory, uid))
+        return self._try(path, lambda: cdi.write_specification(directory, claim, self._program))
+
+    def _try(self, path: Path, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except OSError as error:
+            self._emit(ClaimUnanswered(path=str(path), error=reason_of(error)))
+            return False
+        return True
+
+
+def _is_charged(intent: Intent, by_uid: Mapping[str, Answer]) -> bool:
+    return by_uid.get(intent.claim.uid) == Answer(intent.attempt)

@@ -1,0 +1,3 @@
+module claim-hook
+
+go 1.24
