@@ -210,18 +210,18 @@ class ClaimExchange:
 
     def _write_answers(self) -> None:
         """Write what was decided: specifications, then the answers whose specification is there."""
-        answers: dict[str, Answer] | None = None
+        decided: dict[str, Answer] | None = None
         while True:
             try:
-                changes, answers = self._changes.get_nowait()
+                changes, decided = self._changes.get_nowait()
             except Empty:
                 break
             for uid, claim in changes:
                 self._unspecified.discard(uid)
                 if not self._specify(uid, claim) and claim is not None:
                     self._unspecified.add(uid)
-        if answers is not None:
-            left = {uid: each for uid, each in answers.items() if uid not in self._unspecified}
+        if decided is not None:
+            left = {uid: each for uid, each in decided.items() if uid not in self._unspecified}
             path = answers_file(self._directory)
             self._try(path, lambda: write_answers(self._directory, left))
 

@@ -48,7 +48,7 @@ class ClaimStore:
         self._writing = threading.Lock()
         self._written = 0
         """The version that is on the disk."""
-        self._answers: Mapping[str, Answer] = {}
+        self._last_answers: Mapping[str, Answer] = {}
         self._problem = ""
         """Why the answers cannot be read."""
         self.dropped: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class ClaimStore:
             intent = self._intents.get(claim.uid)
             if intent is None or intent.claim != claim:
                 return False
-            return self._answers.get(claim.uid) == Answer(intent.attempt)
+            return self._last_answers.get(claim.uid) == Answer(intent.attempt)
 
     def begin(self, claim: Claim) -> str:
         """Write a new attempt for a claim; return its id. Raises OSError."""
@@ -124,7 +124,7 @@ class ClaimStore:
         """Return the answer to an attempt; None without one until `end_s`, or after `stop`."""
         with self._changed:
             while True:
-                answer = self._answers.get(uid)
+                answer = self._last_answers.get(uid)
                 if answer is not None and answer.attempt == attempt:
                     return answer
                 left_s = end_s - self._clock()
@@ -164,13 +164,13 @@ class ClaimStore:
     def _read_answers(self) -> None:
         problem = ""
         try:
-            answers = read_answers(self._directory)
+            found = read_answers(self._directory)
         except OSError as error:
-            answers, problem = self._answers, f"{self._directory}: {reason_of(error)}"
+            found, problem = self._last_answers, f"{self._directory}: {reason_of(error)}"
         except ClaimFileError as error:
-            answers, problem = self._answers, str(error)
+            found, problem = self._last_answers, str(error)
         with self._changed:
             self._problem = problem
-            if answers != self._answers:
-                self._answers = answers
+            if found != self._last_answers:
+                self._last_answers = found
                 self._changed.notify_all()

@@ -121,11 +121,11 @@ def read_intents(directory: Path) -> Intents:
     return Intents(by_uid, tuple(problems.values()), frozenset(found) | problems.keys())
 
 
-def write_answers(directory: Path, answers: Mapping[str, Answer]) -> None:
+def write_answers(directory: Path, by_uid: Mapping[str, Answer]) -> None:
     """Replace the answers by uid of the claim, and wake the agent; raises OSError."""
     claims = {
         uid: {"attempt": answer.attempt, "refusal": answer.refusal}
-        for uid, answer in sorted(answers.items())
+        for uid, answer in sorted(by_uid.items())
     }
     _write(answers_file(directory), claims)
     wake(intents_file(directory))
