@@ -1,7 +1,8 @@
-"""Resource claims as the agent exchanges them with the plugin, and their CDI devices.
+"""Resource claims as the agent exchanges them with the plugin, and containers that use them.
 
-The agent writes an intent for a claim, sends a datagram, and waits for the answer. This module
-depends on these files, on CDI and on the plugin's status, and not on a scenario.
+The agent writes an intent for a claim, sends a datagram, and waits for the answer. A kubelet then
+passes the names of CDI devices to the runtime. This module depends on these files, on CDI and on
+the plugin's status, and not on a scenario.
 """
 
 import json
@@ -12,7 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.features.guest import memory
+from tests.machines.guest.checks import expect
+from tests.machines.guest.cri import CriError
 from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.machines.guest.plugin import STATE
 from tests.machines.guest.waiting import wait_until
 
@@ -24,6 +29,7 @@ ANSWERS = STATE / "claims" / "answers" / "claims.json"
 """The plugin's file."""
 _CDI = Path("/var/run/cdi")
 _KIND = "numamem.io/claim"
+_WRITTEN_MIB = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Claim:
 
 
 def prepare(claim: Claim) -> str:
-    """Prepare a claim, and wait for the answer; return the refusal, "" for a claim in use."""
+    """Prepare a claim, and wait for the answer; return the refusal, "" without one."""
     attempt = str(uuid.uuid4())
     intent = {
         "namespace": NAMESPACE,
@@ -118,7 +124,44 @@ def wait_for_containers(host: Host, claim: Claim, *names: str) -> dict[str, Any]
 
     def found() -> dict[str, Any] | None:
         one = status(host).get(claim.name)
-        users = [f"{each['pod']}/{each['container']}" for each in one["containers"]] if one else []
-        return one if users == list(names) else None
+        users = {f"{each['pod']}/{each['container']}" for each in one["containers"]} if one else ()
+        return one if users == set(names) else None
 
     return wait_until(found, f"{', '.join(names) or 'no container'} as the users of {claim.name}")
+
+
+def pod_of(
+    name: str, devices: tuple[str, ...], *limits_bytes: int, pages_bytes: int = 0, handler: str = ""
+) -> PodSpec:
+    """Return a pod whose containers c0, c1 … have these limits; a BestEffort one without limits.
+
+    They write memory. `pages_bytes` is the limit of each for hugepages of 2 MiB.
+    """
+    pages = {"2MB": pages_bytes} if pages_bytes else {}
+    command = memory.writer(_WRITTEN_MIB)
+    containers = tuple(
+        ContainerSpec(f"c{number}", limit, 0, pages, command, devices)
+        for number, limit in enumerate(limits_bytes or (0,))
+    )
+    qos = "burstable" if limits_bytes else "besteffort"
+    return PodSpec(name, containers, qos, runtime_handler=handler)
+
+
+def expect_on(host: Host, pod: Pod, name: str, mems: set[int], limit_bytes: int) -> str:
+    """Expect the NUMA nodes and the limit of a container, and its memory on these nodes."""
+    found, limit = host.nodes(pod, name), memory.read(pod, "memory.max", name)
+    expect(found == mems, f"{name} has cpuset.mems {sorted(found)}, not {sorted(mems)}")
+    expect(limit == str(limit_bytes), f"{name} has memory.max {limit}, not {limit_bytes}")
+    written = memory.wait_for_written(pod, _WRITTEN_MIB, name)
+    elsewhere = sum(size for node, size in written.items() if node not in mems)
+    expect(elsewhere < 1, f"{name} has memory on other nodes: {written}")
+    return f"{name}: cpuset.mems {sorted(found)}, memory.max {limit}, MiB by node {written}"
+
+
+def refusal(host: Host, pod: Pod, name: str = "c0") -> str:
+    """Return why a container cannot be created or started."""
+    try:
+        host.kubelet.run_container(pod, name)
+    except CriError as error:
+        return str(error)
+    raise AssertionError(f"{pod.spec.name}/{name} runs on {sorted(host.nodes(pod, name))}")

@@ -4,24 +4,28 @@ The guest's program is kubelet and agent: it prepares claims, and passes their C
 runtime. A claim's hook lets no container start that has other NUMA nodes.
 """
 
+import mmap
+import subprocess
+
 from tests.features.guest import claims, memory, nodes
 from tests.features.guest.claims import Claim
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
-from tests.machines.guest import systemd
+from tests.machines.guest import cgroups, systemd
 from tests.machines.guest.checks import Check, expect
-from tests.machines.guest.cri import CriError
 from tests.machines.guest.host import Host
 from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.machines.guest.waiting import wait_until
+from tests.machines.guest.processes import unprotected
+from tests.machines.guest.waiting import TIMEOUT_S, wait_until
 
-_SIZE, _WRITTEN_MIB = 256 * MIB, 64
+_SIZE = 256 * MIB
 _DB = Claim("db", {"mem": f"memory@1={_SIZE}"})
 _SHARED = Claim("shared", {"mem": f"memory@2={_SIZE}"})
-_PAGES = Claim("pages", {"mem": f"memory@3={_SIZE},hugepages-2Mi@3={8 * MIB}"})
+_PAGES_BYTES = 8 * MIB
+_PAGES = Claim("pages", {"mem": f"memory@3={_SIZE},hugepages-2Mi@3={_PAGES_BYTES}"})
 _WIDE = Claim("wide", {"near": f"memory@2={_SIZE}", "far": f"memory@3={_SIZE}"})
 _CLOSED = Claim("closed", {"mem": f"memory@1={_SIZE}"})
-_MEMORY = "memory.max"
+_HUGEPAGES_FLAGS = 0x40000 | mmap.MAP_ANONYMOUS | mmap.MAP_PRIVATE  # with MAP_HUGETLB
 
 _CRUN = "crun"
 _RUNTIME_TABLES = f"""
@@ -30,40 +34,6 @@ _RUNTIME_TABLES = f"""
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{_CRUN}.options]
   BinaryName = "/usr/bin/crun"
 """
-
-
-def _spec(
-    name: str, devices: tuple[str, ...], *limits_bytes: int, pages_bytes: int = 0, handler: str = ""
-) -> PodSpec:
-    """Return a pod whose containers c0, c1 … have these limits; a BestEffort one without limits."""
-    pages = {"2MB": pages_bytes} if pages_bytes else {}
-    command = memory.writer(_WRITTEN_MIB)
-    containers = tuple(
-        ContainerSpec(f"c{number}", limit, 0, pages, command, devices)
-        for number, limit in enumerate(limits_bytes or (0,))
-    )
-    qos = "burstable" if limits_bytes else "besteffort"
-    return PodSpec(name, containers, qos, runtime_handler=handler)
-
-
-def _expect_on(host: Host, pod: Pod, name: str, mems: set[int], limit_bytes: int) -> str:
-    """Expect the NUMA nodes and the limit of a container, and its memory on these nodes."""
-    found, limit = host.nodes(pod, name), memory.read(pod, _MEMORY, name)
-    expect(found == mems, f"{name} has cpuset.mems {sorted(found)}, not {sorted(mems)}")
-    expect(limit == str(limit_bytes), f"{name} has memory.max {limit}, not {limit_bytes}")
-    written = memory.wait_for_written(pod, _WRITTEN_MIB, name)
-    elsewhere = sum(size for node, size in written.items() if node not in mems)
-    expect(elsewhere < 1, f"{name} has memory on other nodes: {written}")
-    return f"{name}: cpuset.mems {sorted(found)}, memory.max {limit}, MiB by node {written}"
-
-
-def _refusal(host: Host, pod: Pod, name: str = "c0") -> str:
-    """Return why a container cannot be created or started."""
-    try:
-        host.kubelet.run_container(pod, name)
-    except CriError as error:
-        return str(error)
-    raise AssertionError(f"{pod.spec.name}/{name} runs on {sorted(host.nodes(pod, name))}")
 
 
 def _claim_is_answered_and_specified(host: Host) -> str:
@@ -80,8 +50,8 @@ def _claim_is_answered_and_specified(host: Host) -> str:
 
 
 def _container_without_limits_gets_the_claim(host: Host) -> str:
-    pod = host.kubelet.run(_spec("db", _DB.devices))
-    found = _expect_on(host, pod, "c0", {1}, _SIZE)
+    pod = host.kubelet.run(claims.pod_of("db", _DB.devices))
+    found = claims.expect_on(host, pod, "c0", {1}, _SIZE)
     allowed = {memory.status(pid)["Mems_allowed_list"] for pid in memory.pids(pod, "c0")}
     expect(allowed == {"1"}, f"its processes have Mems_allowed_list {allowed}")
     claims.wait_for_containers(host, _DB, "db/c0")
@@ -89,8 +59,8 @@ def _container_without_limits_gets_the_claim(host: Host) -> str:
 
 
 def _second_container_without_limits_is_refused(host: Host) -> str:
-    pod = host.kubelet.run_sandbox(_spec("db-2", _DB.devices))
-    text = _refusal(host, pod)
+    pod = host.kubelet.run_sandbox(claims.pod_of("db-2", _DB.devices))
+    text = claims.refusal(host, pod)
     expect("nothing is left of the 256Mi memory of claim e2e/db" in text, text)
     expect("db/c0" in text, text)
     host.kubelet.remove(pod)
@@ -102,7 +72,7 @@ def _restart_of_the_container_keeps_its_node(host: Host) -> str:
     host.kubelet.client.stop_container(pod.container_ids["c0"])
     claims.wait_for_containers(host, _DB)
     host.kubelet.run_container(pod, "c0")
-    found = _expect_on(host, pod, "c0", {1}, _SIZE)
+    found = claims.expect_on(host, pod, "c0", {1}, _SIZE)
     claims.wait_for_containers(host, _DB, "db/c0")
     return found
 
@@ -120,7 +90,8 @@ def _restarts_keep_the_accounting(host: Host) -> str:
     compare("a restart of the plugin")
     with host.runtime.ignoring_a_lost_plugin():
         host.plugin.crash()
-        host.start_plugin()
+        host.plugin.restart()
+        host.runtime.wait_for_plugin(launched=False)
     compare("a crash of the plugin")
     host.restart_runtime(killed=True)
     compare("a crash of containerd")
@@ -135,8 +106,8 @@ def _unprepared_claim_is_charged_while_a_container_runs(host: Host) -> str:
     expect(left["prepared"] is False, f"{left}")
     table = host.plugin.accounting()["machineState"]["1"]["memoryMap"]["memory"]
     expect(table["reserved"] == _SIZE, f"the accounting of node 1 is {table}")
-    other = host.kubelet.run_sandbox(_spec("db-3", _DB.devices, 64 * MIB))
-    text = _refusal(host, other)
+    other = host.kubelet.run_sandbox(claims.pod_of("db-3", _DB.devices, 64 * MIB))
+    text = claims.refusal(host, other)
     expect("unresolvable CDI devices" in text, text)
     pod = host.kubelet.pod("db")
     host.kubelet.client.stop_container(pod.container_ids["c0"])
@@ -148,20 +119,20 @@ def _unprepared_claim_is_charged_while_a_container_runs(host: Host) -> str:
 def _containers_with_limits_share_a_claim(host: Host) -> str:
     expect(not claims.prepare(_SHARED), "the claim is refused")
     half = _SIZE // 2
-    pod = host.kubelet.run(_spec("halves", _SHARED.devices, half, half))
-    found = [_expect_on(host, pod, name, {2}, half) for name in ("c0", "c1")]
+    pod = host.kubelet.run(claims.pod_of("halves", _SHARED.devices, half, half))
+    found = [claims.expect_on(host, pod, name, {2}, half) for name in ("c0", "c1")]
     claims.wait_for_containers(host, _SHARED, "halves/c0", "halves/c1")
     return "; ".join(found)
 
 
 def _limit_above_the_rest_is_refused(host: Host) -> str:
-    one = host.kubelet.run_sandbox(_spec("more", _SHARED.devices, _SIZE // 2))
-    full = _refusal(host, one)
+    one = host.kubelet.run_sandbox(claims.pod_of("more", _SHARED.devices, _SIZE // 2))
+    full = claims.refusal(host, one)
     expect("exceeds what is left of claim e2e/shared: 0 of 256Mi" in full, full)
     host.kubelet.remove(host.kubelet.pod("halves"))
     claims.wait_for_containers(host, _SHARED)
-    large = host.kubelet.run_sandbox(_spec("large", _SHARED.devices, 257 * MIB))
-    text = _refusal(host, large)
+    large = host.kubelet.run_sandbox(claims.pod_of("large", _SHARED.devices, 257 * MIB))
+    text = claims.refusal(host, large)
     expect("its memory limit of 257Mi exceeds what is left" in text, text)
     host.kubelet.run_container(one, "c0")
     claims.wait_for_containers(host, _SHARED, "more/c0")
@@ -174,26 +145,37 @@ def _hugepages_are_limited_to_the_claim(host: Host) -> str:
     """Run a container that requests the claim's pages, and one whose pod lets it use none."""
     expect(not claims.prepare(_PAGES), "the claim is refused")
     found = []
-    for pages_bytes in (8 * MIB, 0):
-        spec = _spec("pages", _PAGES.devices, pages_bytes=pages_bytes)
-        pod = host.kubelet.run(spec)
-        files = (*host.runtime.hugepage_limit_files, "cpuset.mems")
+    for pages_bytes in (_PAGES_BYTES, 0):
+        pod = host.kubelet.run(claims.pod_of("pages", _PAGES.devices, pages_bytes=pages_bytes))
+        files = host.runtime.hugepage_limit_files
         limits = {file: memory.read(pod, file, "c0") for file in files}
-        expected = [str(8 * MIB)] * len(host.runtime.hugepage_limit_files)
-        expect([*limits.values()] == [*expected, "3"], f"{limits}")
-        found.append(_expect_on(host, pod, "c0", {3}, _SIZE) + f", {limits}")
+        expect(limits == dict.fromkeys(files, str(_PAGES_BYTES)), f"{limits}")
+        usable = [mib for mib in range(2, 12, 2) if _can_use_pages(pod, mib)]
+        expected = [*range(2, pages_bytes // MIB + 1, 2)]
+        expect(usable == expected, f"usable MiB of hugepages: {usable}, not {expected}")
+        one = claims.expect_on(host, pod, "c0", {3}, _SIZE)
+        found.append(f"{one}, {limits}, usable MiB of hugepages {usable}")
         host.kubelet.remove(pod)
     claims.unprepare(_PAGES)
     return "; ".join(found)
 
 
+def _can_use_pages(pod: Pod, mib: int) -> bool:
+    """Return whether a process of the container's cgroup can map and write hugepages."""
+    procs = cgroups.container(pod.parent, pod.container_ids["c0"]) / "cgroup.procs"
+    program = f"import mmap; mmap.mmap(-1, {mib * MIB}, flags={_HUGEPAGES_FLAGS}).write(b'x')"
+    script = f'echo $$ > {procs} && exec python3 -c "{program}"'
+    command = unprotected("/bin/sh", "-c", script)
+    return not subprocess.run(command, check=False, timeout=TIMEOUT_S).returncode
+
+
 def _claim_of_two_nodes_and_one_of_its_requests(host: Host) -> str:
     expect(not claims.prepare(_WIDE), "the claim is refused")
     near, _far = _WIDE.devices
-    one = host.kubelet.run(_spec("one", (near,), 128 * MIB))
-    both = host.kubelet.run(_spec("both", _WIDE.devices))
-    found = [_expect_on(host, one, "c0", {2}, 128 * MIB)]
-    found.append(_expect_on(host, both, "c0", {2, 3}, 2 * _SIZE - 128 * MIB))
+    one = host.kubelet.run(claims.pod_of("one", (near,), 128 * MIB))
+    both = host.kubelet.run(claims.pod_of("both", _WIDE.devices))
+    found = [claims.expect_on(host, one, "c0", {2}, 128 * MIB)]
+    found.append(claims.expect_on(host, both, "c0", {2, 3}, 2 * _SIZE - 128 * MIB))
     state = claims.wait_for_containers(host, _WIDE, "both/c0", "one/c0")
     expect(state["nodes"] == [2, 3], f"{state}")
     host.remove_all()
@@ -234,13 +216,13 @@ def _expect_closed(host: Host, handler: str) -> str:
     """Create a container while the plugin does not run, and then again."""
     refusal = claims.prepare(_CLOSED)
     expect(not refusal, refusal)
-    pod = host.kubelet.run_sandbox(_spec("closed", _CLOSED.devices, handler=handler))
+    pod = host.kubelet.run_sandbox(claims.pod_of("closed", _CLOSED.devices, handler=handler))
     with host.without_plugin():
-        text = _refusal(host, pod)
+        text = claims.refusal(host, pod)
         shown = _system_log() if handler else text
         expect("cpuset.mems is 0-4, but claim e2e/closed has NUMA node 1" in shown, shown)
     host.kubelet.run_container(pod, "c0")
-    found = _expect_on(host, pod, "c0", {1}, _SIZE)
+    found = claims.expect_on(host, pod, "c0", {1}, _SIZE)
     claims.wait_for_containers(host, _CLOSED, "closed/c0")
     host.kubelet.remove(pod)
     claims.unprepare(_CLOSED)
