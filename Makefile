@@ -88,6 +88,7 @@ conformance: $(VENV)/.dev
 # make lives SEED=17 repeats one life exactly, timing included.
 lives: $(VENV)/.dev
 	$(BIN)/python -m tests.lives.run --lives $(LIVES) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m tests.property.claim_life $(LIVES))
 
 # Random lives of a node with faults: 500 lives take some ten minutes, FAULT_LIVES=60 one or two;
 # make faults SEED=1234 repeats one life.

@@ -52,6 +52,8 @@ TARGETS: tuple[Target, ...] = (
     Target(proto="api/nri.proto", module="tests/laboratory/api"),
     Target(proto="api/nri_subset.proto", module="nri_numamem/nri/nri_subset"),
     Target(proto="api/podresources.proto", module="nri_numamem/kubelet/podresources"),
+    Target(proto="api/pluginregistration.proto", module="nri_numamem/kubelet/pluginregistration"),
+    Target(proto="api/dra.proto", module="nri_numamem/kubelet/dra"),
     Target(proto="tests/machines/guest/cri.proto", module="tests/machines/guest/cri"),
     Target(proto="tests/cluster/guest/dra.proto", module="tests/cluster/guest/dra"),
 )

@@ -1,7 +1,8 @@
 """An API server in this process: keeps objects, and fails as a test demands.
 
-It serves what `nri-numamem export` uses: GET of a Node, server-side apply and DELETE of a
-NodeResourceTopology, server-side apply of an Event. The real one is in tests/cluster; this one can
+It serves what `nri-numamem agent` uses: GET of a Node, server-side apply and DELETE of a
+NodeResourceTopology, server-side apply of an Event, GET of a ResourceClaim, and GET, server-side
+apply and DELETE of a ResourceSlice. The real one is in tests/cluster; this one can
 also hang, break off and lie.
 """
 
@@ -20,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 GROUP = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+RESOURCES = "/apis/resource.k8s.io/v1"
 APPLY = "application/apply-patch+yaml"
 
 Fault = Callable[["Handler"], None]
@@ -52,6 +54,14 @@ class KubernetesApi:
         self.tokens = {"secret"}
         """Valid tokens; empty to accept everyone."""
         self.has_crd = True
+        self.claims: dict[str, dict[str, Any]] = {}
+        """NAMESPACE/NAME -> ResourceClaim."""
+        self.slices: dict[str, dict[str, Any]] = {}
+        """Name -> ResourceSlice."""
+        self.has_consumable_capacity = True
+        """Whether it keeps all fields of slices."""
+        self.version = 0
+        """The newest resourceVersion of a slice."""
         self.forbidden: set[str] = set()
         """Methods for which the user has no permission."""
         self.faults: list[Fault] = []
@@ -198,6 +208,10 @@ class Handler(BaseHTTPRequestHandler):
         elif url.path.startswith("/api/v1/namespaces/"):
             assert self.headers["Content-Type"] == APPLY
             self._apply_event(url.path.removeprefix("/api/v1/namespaces/"), seen)
+        elif url.path.startswith(f"{RESOURCES}/namespaces/"):
+            self._get_claim(url.path.removeprefix(f"{RESOURCES}/namespaces/"))
+        elif url.path.startswith(f"{RESOURCES}/resourceslices/"):
+            self._take_slice(url.path.rpartition("/")[2], seen, is_trial="dryRun" in query)
         elif not self.api.has_crd or not url.path.startswith(GROUP):
             self.reply(404, "404 page not found\n")
         elif self.command == "PATCH":
@@ -233,6 +247,37 @@ class Handler(BaseHTTPRequestHandler):
         created = name not in self.api.objects
         self.api.objects[name] = seen.body
         self.reply(201 if created else 200, seen.body)
+
+    def _get_claim(self, path: str) -> None:
+        namespace, _, name = path.split("/")
+        found = self.api.claims.get(f"{namespace}/{name}")
+        if found is None:
+            self.reply(404, status(404, "NotFound", f'resourceclaims "{name}" not found'))
+        else:
+            self.reply(200, found)
+
+    def _take_slice(self, name: str, seen: Seen, *, is_trial: bool) -> None:
+        found = self.api.slices.get(name)
+        if seen.method == "PATCH":
+            assert self.headers["Content-Type"] == APPLY
+            self._apply_slice(name, seen.body, is_trial=is_trial)
+        elif found is None:
+            missing = status(404, "NotFound", f'resourceslices "{name}" not found')
+            self.reply(404, {**missing, "details": {"name": name, "kind": "resourceslices"}})
+        elif seen.method == "DELETE":
+            self.reply(200, self.api.slices.pop(name))
+        else:
+            self.reply(200, found)
+
+    def _apply_slice(self, name: str, body: dict[str, Any], *, is_trial: bool) -> None:
+        for device in () if self.api.has_consumable_capacity else body["spec"]["devices"]:
+            del device["allowMultipleAllocations"]
+        created = name not in self.api.slices
+        if not is_trial:
+            self.api.version += 1
+            body["metadata"]["resourceVersion"] = str(self.api.version)
+            self.api.slices[name] = body
+        self.reply(201 if created else 200, body)
 
     def _apply_event(self, path: str, seen: Seen) -> None:
         namespace, kind, name = path.split("/")

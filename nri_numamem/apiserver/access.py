@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -154,9 +155,19 @@ def require_tls() -> None:
 def tls_context(access: Access) -> ssl.SSLContext:
     """Return a context that verifies the server and has the client's certificate.
 
+    It is kept for the next request, unless the host's authorities are trusted, which may change.
     Raises AccessError for certificates that cannot be used.
     """
     require_tls()
+    return _kept_context(access) if access.authorities else _new_context(access)
+
+
+@lru_cache(maxsize=1)  # it takes a quarter of a request's time
+def _kept_context(access: Access) -> ssl.SSLContext:
+    return _new_context(access)
+
+
+def _new_context(access: Access) -> ssl.SSLContext:
     import ssl  # noqa: PLC0415 - see above
 
     try:

@@ -34,6 +34,8 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # add_arguments(parser) and main(args) -> status.
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
+    "agent": "do what export does, and serve resource claims to the kubelet",
+    "claim": "print a ResourceClaimTemplate for memory, CPUs and devices on one NUMA node",
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for problems that keep the plugin from working",
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     is_launched = not arguments and "NRI_PLUGIN_SOCKET" in os.environ
     chosen = next((word for word in arguments if word in COMMANDS), None)
-    if is_launched or chosen in ("run", "export"):
+    if is_launched or chosen in ("run", "agent", "export"):
         _ignore_signals()
     if argv is None:  # in a process of its own
         set_process_name(_process_name(chosen, is_launched))
@@ -115,7 +117,7 @@ def _process_name(command: str | None, is_launched: bool) -> str:
 
 
 def _ignore_signals() -> None:
-    """Ignore the signals for operators: in the plugin until it handles them, in `export` always.
+    """Ignore the signals for operators: in the plugin until it handles them, in others always.
 
     Supervisor and observer inherit this. Before this call, while the interpreter starts, the
     kernel's default applies: such a signal ends the process.

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 # argparse breaks lines at hyphens, but not at this character.
 _NON_BREAKING_HYPHEN = "\N{NON-BREAKING HYPHEN}"
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*", re.ASCII)
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*", re.ASCII)
 _INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 _UNRECOGNIZED = re.compile(r"unrecognized arguments: .*?(--[^\s=]+)")
 

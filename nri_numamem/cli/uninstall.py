@@ -45,7 +45,12 @@ from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.engine.core.text import escape
 from nri_numamem.host.pod_cgroups import has_pod_cgroups
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.observe.claim_files import directory_of, read_intents
+from nri_numamem.observe.claim_files import (
+    ClaimFileError,
+    directory_of,
+    intents_file,
+    read_intents,
+)
 from nri_numamem.observe.files import beside, lock_file_of, reason_of
 from nri_numamem.observe.history.lines import NAMES
 
@@ -132,13 +137,15 @@ def _check_claims(args: argparse.Namespace, host: Host) -> None:
         found = read_intents(directory)
     except OSError as error:
         raise UsageError(f"{directory}: {reason_of(error)}; run as root") from error
+    except ClaimFileError as error:
+        raise UsageError(f"{error}; remove the file if no pod uses a resource claim") from error
     if found.uids:
         known = {intent.claim.uid: str(intent.claim) for intent in found.found}
         names = ", ".join(sorted(known.get(uid, uid) for uid in found.uids))
         raise UsageError(
             f"resource claims are prepared on this host: {names}; delete their pods first, "
-            f"because the kubelet cannot remove them without the agent; {directory}/intents has "
-            "one file for each claim"
+            "because the kubelet cannot remove them without the agent; they are in "
+            f"{intents_file(directory)}"
         )
 
 

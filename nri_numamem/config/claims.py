@@ -35,12 +35,14 @@ _KEYS = (
         "The program that the OCI runtime runs before it starts a container with claims. It fails "
         "the start if the container does not have the NUMA nodes of its claims. It must be on a "
         "file system of the host that is not mounted noexec.",
+        is_shown=lambda claims: claims.enabled or claims.hook_program != HOOK_PROGRAM,
     ),
     Setting(
         "cdiDirectory",
         "cdi_directory",
         absolute_path(CDI_DIRECTORY),
         "Where the plugin writes CDI specifications. The runtime has to read them from there.",
+        is_shown=lambda claims: claims.enabled or claims.cdi_directory != CDI_DIRECTORY,
     ),
 )
 

@@ -3,8 +3,8 @@
 A thread reads and writes all files, because a disk can take long and requests must not wait. It
 reads the intents when a datagram arrives, and each LOOK_S. The main thread decides on what was read
 between two requests, and only while the runtime's containers are known: not before a Synchronize,
-and not without the lock of the state file. The thread then writes the claim's CDI specification
-and the answer, in this order: the kubelet gives the devices to the runtime after the answer.
+and not without the lock of the state file. The thread then writes the CDI specifications and the
+answers, in this order: the kubelet gives the devices to the runtime after the answer.
 
 An answer on the disk is the plugin's memory of a charged claim. After a restart, Synchronize
 charges the claims with a positive answer before it records any container.
@@ -13,7 +13,6 @@ charges the claims with a positive answer before it records any container.
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -31,17 +30,16 @@ from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import cdi
 from nri_numamem.observe.claim_files import (
     Answer,
+    ClaimFileError,
     Intent,
     Intents,
-    answer_file,
+    answers_file,
     directory_of,
-    make_directories,
+    listen,
     read_answers,
     read_intents,
-    remove_answer,
     wake,
-    wake_socket,
-    write_answer,
+    write_answers,
 )
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.threads import start_thread
@@ -52,13 +50,11 @@ LOOK_S = 2.0
 _DATAGRAM_BYTES = 64
 
 
-class _Reply(NamedTuple):
-    """What the thread has to write for a claim."""
+class _Change(NamedTuple):
+    """A specification to be written, or with None to be removed."""
 
     uid: str
-    claim: Claim | None = None
-    """None to remove the files of a claim that was released."""
-    answer: Answer = Answer("")
+    claim: Claim | None
 
 
 class ClaimExchange:
@@ -90,7 +86,10 @@ class ClaimExchange:
         """What the thread has read, until it is decided."""
         self._last_answers: dict[str, Answer] = {}
         """Uid of a claim -> the last answer, on the disk or on the way to it."""
-        self._replies: SimpleQueue[_Reply] = SimpleQueue()
+        self._changes: SimpleQueue[tuple[list[_Change], dict[str, Answer]]] = SimpleQueue()
+        """Specifications, and then all answers; of several the last answers count."""
+        self._unspecified: set[str] = set()
+        """Claims whose specification cannot be written."""
         self._reported: frozenset[str] = frozenset()
         """Problems of the last reading."""
         self._socket: socket.socket | None = None
@@ -98,21 +97,22 @@ class ClaimExchange:
     def start(self) -> None:
         """Read the answers of an earlier process, then start the thread; report why not."""
         try:
-            self._start()
+            earlier = self._earlier_answers()
+            sock = self._socket = listen(answers_file(self._directory))
         except OSError as error:
             found = ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error))
             self._emit(found)
-
-    def _start(self) -> None:
-        make_directories(self._directory)
-        earlier = read_answers(self._directory)
+            return
         self._last_answers = dict(earlier)
-        path = wake_socket(self._directory)
-        path.unlink(missing_ok=True)
-        sock = self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.bind(str(path))
         sock.settimeout(LOOK_S)
         start_thread(lambda: self._run(sock, earlier), "claims")
+
+    def _earlier_answers(self) -> Mapping[str, Answer]:
+        try:
+            return read_answers(self._directory)
+        except ClaimFileError as error:  # the next answer replaces the file
+            self._emit(ClaimFilesUnreadable(path=str(self._directory), error=str(error)))
+            return {}
 
     def close(self) -> None:
         """End the thread; the files stay."""
@@ -126,7 +126,7 @@ class ClaimExchange:
         """Return the claims that were charged and are still prepared; None if unknown."""
         try:
             found = read_intents(self._directory).found
-        except OSError:  # the thread reports it
+        except (OSError, ClaimFileError):  # the thread reports it
             return None
         return tuple(each.claim for each in found if _is_charged(each, self._last_answers))
 
@@ -142,20 +142,23 @@ class ClaimExchange:
         if intents is None:
             return ()
         records: list[Record] = []
-        known = engine.state.claims.keys() | self._last_answers.keys()
-        for uid in sorted(known - intents.uids):
+        changes: list[_Change] = []
+        before = dict(self._last_answers)
+        for uid in sorted((engine.state.claims.keys() | before.keys()) - intents.uids):
             records += engine.apply(ClaimReleased(uid), int(self._wall_s())).records
             if self._last_answers.pop(uid, None) is not None:
-                self._replies.put(_Reply(uid))
+                changes.append(_Change(uid, None))
         for intent in intents.found:
             if not self._is_decided(engine, intent):
                 done = engine.apply(ClaimPrepared(intent.claim), int(self._wall_s()))
                 records += done.records
-                answer = Answer(intent.attempt, done.plan.refusal or "")
-                self._last_answers[intent.claim.uid] = answer
-                self._replies.put(_Reply(intent.claim.uid, intent.claim, answer))
-        if not self._replies.empty():
-            wake(self._directory)
+                refusal = done.plan.refusal or ""
+                self._last_answers[intent.claim.uid] = Answer(intent.attempt, refusal)
+                if not refusal:
+                    changes.append(_Change(intent.claim.uid, intent.claim))
+        if self._last_answers != before:
+            self._changes.put((changes, dict(self._last_answers)))
+            wake(answers_file(self._directory))
         return records
 
     def _is_decided(self, engine: Engine, intent: Intent) -> bool:
@@ -172,7 +175,7 @@ class ClaimExchange:
         found, before = self._read_intents(), None
         for intent in () if found is None else found.found:
             if _is_charged(intent, earlier):
-                self._specify(intent.claim)  # a reboot has removed the specification
+                self._specify(intent.claim.uid, intent.claim)  # a reboot has removed it
         while True:
             if found is not None and found != before:
                 self._read = before = found
@@ -183,7 +186,7 @@ class ClaimExchange:
                         return
             except OSError:
                 return
-            self._write_replies()
+            self._write_answers()
             found = self._read_intents()
 
     def _read_intents(self) -> Intents | None:
@@ -195,6 +198,8 @@ class ClaimExchange:
             problems = found.problems
         except OSError as error:
             problems = (reason_of(error),)
+        except ClaimFileError as error:
+            problems = (str(error),)
         for problem in problems:
             if problem not in self._reported:
                 path = str(self._directory)
@@ -203,30 +208,30 @@ class ClaimExchange:
         self._reported = frozenset(problems)
         return found
 
-    def _write_replies(self) -> None:
+    def _write_answers(self) -> None:
+        """Write what was decided: specifications, then the answers whose specification is there."""
+        decided: dict[str, Answer] | None = None
         while True:
             try:
-                uid, claim, answer = self._replies.get_nowait()
+                changes, decided = self._changes.get_nowait()
             except Empty:
-                return
-            if claim is None:
-                self._remove(uid)
-            elif answer.refusal or self._specify(claim):
-                path = answer_file(self._directory, uid)
-                self._try(path, partial(write_answer, self._directory, uid, answer))
+                break
+            for uid, claim in changes:
+                self._unspecified.discard(uid)
+                if not self._specify(uid, claim) and claim is not None:
+                    self._unspecified.add(uid)
+        if decided is not None:
+            left = {uid: each for uid, each in decided.items() if uid not in self._unspecified}
+            path = answers_file(self._directory)
+            self._try(path, lambda: write_answers(self._directory, left))
 
-    def _specify(self, claim: Claim) -> bool:
-        """Write the specification of a claim; return whether that succeeded."""
-        path = cdi.specification_file(self._specifications, claim.uid)
-        return self._try(
-            path, lambda: cdi.write_specification(self._specifications, claim, self._program)
-        )
-
-    def _remove(self, uid: str) -> None:
-        path = cdi.specification_file(self._specifications, uid)
-        self._try(path, lambda: cdi.remove_specification(self._specifications, uid))
-        path = answer_file(self._directory, uid)
-        self._try(path, lambda: remove_answer(self._directory, uid))
+    def _specify(self, uid: str, claim: Claim | None) -> bool:
+        """Write or remove the specification of a claim; return whether that succeeded."""
+        directory = self._specifications
+        path = cdi.specification_file(directory, uid)
+        if claim is None:
+            return self._try(path, lambda: cdi.remove_specification(directory, uid))
+        return self._try(path, lambda: cdi.write_specification(directory, claim, self._program))
 
     def _try(self, path: Path, call: Callable[[], None]) -> bool:
         try:

@@ -224,7 +224,7 @@ class StateStore:
 
         Nothing is written while another instance holds the lock.
         """
-        if self._file is not None and self.is_writable:
+        if self._file is not None and not self._lock.is_lost:
             self._file.offer(state)
 
     def append(self, time_s: float, record: Record) -> None:

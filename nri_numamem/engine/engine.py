@@ -117,7 +117,13 @@ class Engine:
             features = context.features
         for feature in features:
             event = feature.requested(state, event)
-        decision = _decided(context, state, event, features)
+        decision = None
+        if isinstance(event, events.CreateContainer) and event.container.claims:
+            decision = _decided(context, state, event, features)
+        elif isinstance(event, events.FeatureEvent):
+            decision = event.decide(context, state)
+        if decision is None:
+            decision = _HANDLERS[type(event)](context, state, event)
         for feature in features:
             decision = feature.complete(context, state, event, decision)
         is_waiting = state.pending or state.cpusets.repairs
@@ -174,13 +180,11 @@ class Engine:
 
 
 def _decided(
-    context: Context, state: EngineState, event: events.Event, features: tuple[Feature, ...]
-) -> Decision:
-    if isinstance(event, events.FeatureEvent):
-        return event.decide(context, state)
-    if isinstance(event, events.CreateContainer) and event.container.claims:
-        for feature in features:
-            decision = feature.decided(context, state, event)
-            if decision is not None:
-                return decision
-    return _HANDLERS[type(event)](context, state, event)
+    context: Context,
+    state: EngineState,
+    event: events.CreateContainer,
+    features: tuple[Feature, ...],
+) -> Decision | None:
+    """Return the decision of the feature that has a container; None if none has it."""
+    found = (feature.decided(context, state, event) for feature in features)
+    return next(filter(None, found), None)

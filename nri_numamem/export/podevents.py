@@ -18,6 +18,7 @@ from zlib import crc32
 
 from nri_numamem.engine.records.export import PodEventsFailed, PodEventsWritten
 from nri_numamem.engine.records.record import Record
+from nri_numamem.export.failures import PAUSE_MAX_S, PAUSE_MIN_S
 from nri_numamem.export.requests import (
     FIELD_MANAGER,
     REMEDIES,
@@ -25,7 +26,6 @@ from nri_numamem.export.requests import (
     FailureKind,
     failure_of_event,
 )
-from nri_numamem.export.writer import PAUSE_MAX_S, PAUSE_MIN_S
 
 WAITING_LIMIT = 256
 KEPT_S = 3600.0

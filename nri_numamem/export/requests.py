@@ -1,4 +1,4 @@
-"""The requests to the API server about a host's object, and why an answer is a failure.
+"""The requests to the API server about a host's objects, and why an answer is a failure.
 
 Server-side apply makes or updates the object in one request, and gives each list of the object one
 owner: if another program has written `zones`, the answer is a conflict that names it.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from nri_numamem.export.noderesourcetopology import API_VERSION, KIND, MANAGED_BY
+from nri_numamem.export.resourceslice import API_VERSION as RESOURCE_API_VERSION
 
 FIELD_MANAGER = "nri-numamem"
 """The name under which the API server keeps what this program has written."""
@@ -32,6 +33,8 @@ class FailureKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     NO_CRD = "no_crd"
+    NO_API = "no_api"
+    DROPPED = "dropped"
     NO_NODE = "no_node"
     CONFLICT = "conflict"
     REJECTED = "rejected"
@@ -61,6 +64,9 @@ REMEDIES = {
     "noderesourcetopologies, and get of nodes",
     FailureKind.NO_CRD: "install the CustomResourceDefinition of NodeResourceTopology; it comes "
     "with the scheduler plugins",
+    FailureKind.NO_API: "resource claims need resource.k8s.io/v1, of Kubernetes 1.34 or newer",
+    FailureKind.DROPPED: "enable DRAConsumableCapacity in the API server and the scheduler; "
+    "Kubernetes 1.36 and newer have it on",
     FailureKind.NO_NODE: "name the Node object with --node-name, or wait until the kubelet has "
     "registered it",
     FailureKind.CONFLICT: "stop the other exporter on this host and delete the object; it is then "
@@ -68,6 +74,22 @@ REMEDIES = {
     FailureKind.REJECTED: "see `cause`: an admission policy, or a CustomResourceDefinition of "
     "another version",
     FailureKind.SERVER_ERROR: "see the log of the API server",
+}
+
+
+DROPPED = Failure(
+    FailureKind.DROPPED,
+    "the API server drops consumable capacity",
+    REMEDIES[FailureKind.DROPPED],
+)
+"""The API server accepts a ResourceSlice, and leaves fields out of it."""
+
+# Instead of those above, for a ResourceSlice.
+_REMEDIES_OF_SLICE = {
+    FailureKind.FORBIDDEN: "grant this user get, create, patch and delete of resourceslices, and "
+    "get of nodes",
+    FailureKind.CONFLICT: "delete the ResourceSlice; it is then made again",
+    FailureKind.REJECTED: "see `cause`: an admission policy, or an API server of another version",
 }
 
 
@@ -92,11 +114,21 @@ def all_objects_path() -> str:
     return f"{_OBJECTS}?labelSelector={label.replace('/', '%2F')}%3D{value}"
 
 
+def slice_path(name: str) -> str:
+    """Return the path of a ResourceSlice."""
+    return f"/apis/{RESOURCE_API_VERSION}/resourceslices/{name}"
+
+
+def claim_path(namespace: str, name: str) -> str:
+    """Return the path of a resource claim."""
+    return f"/apis/{RESOURCE_API_VERSION}/namespaces/{namespace}/resourceclaims/{name}"
+
+
 def owned_by(document: Mapping[str, object], node_name: str, uid: str) -> bytes:
     """Return the object as JSON, with the Node as its owner: it is removed with the Node."""
     metadata = document["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": uid}
-    assert isinstance(metadata, dict)  # noqa: S101 - of noderesourcetopology()
+    assert isinstance(metadata, dict)  # noqa: S101 - of this room
     owned = {**document, "metadata": {**metadata, "ownerReferences": [owner]}}
     return json.dumps(owned, separators=(",", ":")).encode()
 
@@ -114,6 +146,37 @@ def failure_of_node(status: int, document: Mapping[str, object], after_s: float)
         return None if uid_of(document) else _no_kubernetes(status)
     kind = FailureKind.NO_NODE if status == 404 else _kind(status)
     return _failure(kind, status, document, after_s)
+
+
+def is_missing(status: int, document: Mapping[str, object], name: str) -> bool:
+    """Return whether an object does not exist; False if the API server has no such objects."""
+    details = document.get("details")
+    return status == 404 and isinstance(details, dict) and details.get("name") == name
+
+
+def failure_of_slice(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:
+    """Return why the answer to a request of a ResourceSlice is none; None if it is one."""
+    if status in (200, 201):
+        return None if document.get("kind") == "ResourceSlice" else _no_kubernetes(status)
+    kind = FailureKind.NO_API if status == 404 else _kind(status)
+    return _failure(kind, status, document, after_s)
+
+
+def of_slice(failure: Failure) -> Failure:
+    """Return a failure with the remedy for a ResourceSlice."""
+    return replace(failure, remedy=_REMEDIES_OF_SLICE.get(failure.kind, failure.remedy))
+
+
+def failure_of_claim(status: int, document: Mapping[str, object]) -> Failure | None:
+    """Return why the answer to a request of a resource claim is no claim; None if it is one."""
+    if status == 200:
+        return None if document.get("kind") == "ResourceClaim" else _no_kubernetes(status)
+    failure = _failure(_kind(status), status, document, 0.0)
+    remedies = {
+        403: "grant this user get of resourceclaims",
+        404: "delete the pod, or create the claim that it names",
+    }
+    return replace(failure, remedy=remedies.get(status, failure.remedy))
 
 
 def failure_of_apply(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:

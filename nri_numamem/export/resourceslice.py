@@ -24,6 +24,7 @@ Sources: k8s.io/api/resource/v1; k8s.io/dynamic-resource-allocation, structured.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.export.amounts import Amounts, single_node_amounts
@@ -33,7 +34,7 @@ from nri_numamem.memorymanager.blocks import page_bytes
 from nri_numamem.memorymanager.claims import amounts_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import NodeSet
-from nri_numamem.numa.quantity import MEMORY, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, canonical_resource, sum_amounts
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "numamem.io"
@@ -55,7 +56,7 @@ def resource_slice(host: Host) -> dict[str, object]:
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{host.node_name}-{DRIVER}", "labels": dict([MANAGED_BY])},
+        "metadata": {"name": slice_name(host.node_name), "labels": dict([MANAGED_BY])},
         "spec": {
             "driver": DRIVER,
             "nodeName": host.node_name,
@@ -63,6 +64,44 @@ def resource_slice(host: Host) -> dict[str, object]:
             "devices": devices,
         },
     }
+
+
+def slice_name(node_name: str) -> str:
+    """Return the name of a host's slice."""
+    return f"{node_name}-{DRIVER}"
+
+
+def with_generation(document: Mapping[str, object], generation: int) -> dict[str, Any]:
+    """Return a slice of ``resource_slice`` with another generation."""
+    spec = _mapping(document, "spec")
+    pool = {**_mapping(spec, "pool"), "generation": generation}
+    return {**document, "spec": {**spec, "pool": pool}}
+
+
+def generation_of(document: Mapping[str, object]) -> int:
+    """Return the generation of a slice from the API server; 0 without one."""
+    generation = _mapping(_mapping(document, "spec"), "pool").get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def version_of(document: Mapping[str, object]) -> str:
+    """Return the resourceVersion of an object from the API server; "" without one."""
+    version = _mapping(document, "metadata").get("resourceVersion")
+    return version if isinstance(version, str) else ""
+
+
+def keeps_capacity(document: Mapping[str, object]) -> bool:
+    """Return whether all devices of a slice from the API server may be shared."""
+    devices = _mapping(document, "spec").get("devices")
+    return all(
+        isinstance(device, dict) and device.get("allowMultipleAllocations") is True
+        for device in (devices if isinstance(devices, list) else ())
+    )
+
+
+def _mapping(document: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def with_classes(host: Host) -> dict[str, object]:
@@ -164,12 +203,31 @@ def _sockets(context: Context) -> Mapping[int, int]:
     return {node_id: number for number, group in enumerate(groups) for node_id in group}
 
 
+def device_name(node_id: int, resource: str) -> str:
+    """Return the name of a device, a DNS label: `memory-1`, `hugepages-2mi-0`."""
+    return f"{resource.lower()}-{node_id}"
+
+
+def device_of(name: str) -> tuple[int, str]:
+    """Return node id and resource of a device's name; raise ValueError for other names."""
+    kind, _, node = name.rpartition("-")
+    is_number = node.isascii() and node.isdecimal() and len(node) < 6
+    try:
+        # The last letter but one is the capital of "2Mi".
+        resource = canonical_resource(kind if kind == MEMORY else kind[:-2] + kind[-2:].title())
+    except ValueError:
+        resource = ""
+    if not is_number or device_name(int(node), resource) != name:
+        raise ValueError(f"{name!r:.80} is not a device such as memory-1 or hugepages-2mi-0")
+    return int(node), resource
+
+
 def _device(
     node_id: int, resource: str, size_bytes: int, attributes: Mapping[str, object]
 ) -> dict[str, object]:
     step = str(page_bytes(resource))  # requests are rounded up to it
     return {
-        "name": f"{resource.lower()}-{node_id}",
+        "name": device_name(node_id, resource),
         "allowMultipleAllocations": True,
         "attributes": {"resource": {"string": resource}, **attributes},
         "capacity": {

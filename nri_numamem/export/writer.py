@@ -3,9 +3,7 @@
 - A changed object is written at once, but at most once a second.
 - An unchanged one is written again after five minutes, because something else may have changed or
   deleted it. The Node's uid is read before, because a Node can be deleted and registered anew.
-- After a failure the pauses double from 1 s to a minute. Failures that only an administrator can
-  correct are tried again each minute. A failure is one record, until its kind changes or a write
-  succeeds.
+- After a failure it is tried again after a pause (``failures``).
 """
 
 import json
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 
 from nri_numamem.engine.records.export import TopologyWriteFailed, TopologyWritten
 from nri_numamem.engine.records.record import Record
+from nri_numamem.export.failures import Failures
 from nri_numamem.export.requests import (
     REMEDIES,
     Failure,
@@ -30,18 +29,6 @@ REFRESH_S = 300.0
 """Most time between two writes."""
 REFRESH_JITTER_S = 30.0
 """Writes come up to this much earlier, so that hosts of a cluster do not write at the same time."""
-PAUSE_MIN_S = 1.0
-PAUSE_MAX_S = 60.0
-PAUSE_JITTER = 0.2
-"""Pauses are up to this much longer."""
-
-# An administrator has to act. FORBIDDEN can also end soon: an API server that has just started
-# answers so until it has read its roles.
-_STEADY = {
-    FailureKind.NO_CRD,
-    FailureKind.CONFLICT,
-    FailureKind.REJECTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +53,7 @@ class Writer:
     def __init__(self, node_name: str, random: Callable[[], float]) -> None:
         self._node_name = node_name
         self._random = random
+        self._failures = Failures(random)
         self._object: Mapping[str, object] | None = None
         self._content = ""
         """The object as text."""
@@ -78,16 +66,13 @@ class Writer:
         self._step: ReadNode | Apply | None = None
         self._next_write_s = float("-inf")
         self._refresh_s = float("-inf")
-        self._failure: Failure | None = None
-        """Since the last write."""
-        self._failed_attempts = 0
         self.was_written = False
         """Whether a write has succeeded."""
 
     @property
     def problem(self) -> str:
         """Why the object is not written; "" if the last attempt succeeded, or there was none."""
-        return "" if self._failure is None else self._failure.cause
+        return self._failures.problem
 
     def offer(self, document: Mapping[str, object] | None) -> None:
         """Take the present object; None if there is none, and then nothing is written."""
@@ -145,27 +130,23 @@ class Writer:
         if is_created and self.was_written:
             # Something deleted the object, perhaps with its Node: the uid may be an old one.
             self._uid, self._written = "", None
+        failures = self._failures
         record = TopologyWritten(
             node_name=self._node_name,
             size_bytes=len(self._sent),
             created=is_created,
-            failed_attempts=0 if self._failure is None else self._failed_attempts,
-            alternate=is_created or self._failure is not None or not self.was_written,
+            failed_attempts=failures.attempts,
+            alternate=is_created or bool(failures.attempts) or not self.was_written,
         )
-        self._failure, self._failed_attempts, self.was_written = None, 0, True
+        failures.end()
+        self.was_written = True
         yield record
 
     def _failed(self, now_s: float, failure: Failure) -> Iterator[Record]:
-        before, self._failure = self._failure, failure
-        pause_s = PAUSE_MAX_S
-        if failure.kind not in _STEADY:
-            # The exponent is bounded: a host can be without an API server for months.
-            pause_s = min(PAUSE_MAX_S, PAUSE_MIN_S * 2 ** min(self._failed_attempts, 10))
-        self._failed_attempts += 1
-        pause_s *= 1.0 + PAUSE_JITTER * self._random()
-        self._next_write_s = now_s + max(pause_s, min(failure.retry_after_s, PAUSE_MAX_S))
+        is_new = self._failures.add(failure)
+        self._next_write_s = now_s + self._failures.pause_s()
         self._written = None  # unknown: a request without an answer may have been executed
-        if before is None or _condition(before) != _condition(failure):
+        if is_new:
             yield TopologyWriteFailed(
                 node_name=self._node_name,
                 failure=failure.kind.value,
@@ -174,7 +155,3 @@ class Writer:
                 http_status=failure.status or None,
                 field_managers=(*failure.field_managers,),
             )
-
-
-def _condition(failure: Failure) -> tuple[object, ...]:
-    return failure.kind, failure.status, failure.field_managers

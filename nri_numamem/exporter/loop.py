@@ -19,8 +19,9 @@ from nri_numamem.export.requests import (
     apply_path,
     node_path,
 )
+from nri_numamem.export.slicewriter import SliceStep, SliceWriter
 from nri_numamem.export.writer import Apply, ReadNode, Writer
-from nri_numamem.exporter.mailbox import Done, Stop
+from nri_numamem.exporter.mailbox import Done, Registered, Stop
 
 LOOK_S = 1.0
 """Between two checks for changes."""
@@ -39,6 +40,8 @@ class Reading:
     problems: tuple[Problem, ...] = ()
     events: tuple[PodEvent, ...] = ()
     """Those of pods since the last reading, oldest first."""
+    resource_slice: Mapping[str, object] | None = None
+    """The slice of the host for resource claims; None without them or without the object."""
 
 
 class Inputs(Protocol):
@@ -67,7 +70,7 @@ class Messages(Protocol):
     def start(self, number: int, call: Callable[[], Answer]) -> None:
         """Call a function in a thread; `number` comes back with its result."""
 
-    def wait(self, timeout_s: float) -> Stop | Done | None:
+    def wait(self, timeout_s: float) -> Stop | Done | Registered | None:
         """Return the next message; None after the time."""
 
 
@@ -90,7 +93,7 @@ class _Call:
 
     number: int
     end_s: float
-    writer: Writer | EventWriter
+    writer: Writer | EventWriter | SliceWriter
     """What takes the answer."""
 
 
@@ -118,6 +121,8 @@ class Exporter:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         random: Callable[[], float],
+        *,
+        has_claims: bool = False,
     ) -> None:
         self._node_name = node_name
         self._inputs = inputs
@@ -129,6 +134,7 @@ class Exporter:
         self._wall_clock = wall_clock
         self._writer = Writer(node_name, random)
         self._events = EventWriter(node_name)
+        self._slices = SliceWriter(node_name, random) if has_claims else None
         self._conditions = Conditions()
         self._looks = _Looks()
         self._call: _Call | None = None
@@ -147,7 +153,9 @@ class Exporter:
             message = self._messages.wait(self._pause_s(self._clock()))
             if isinstance(message, Stop):
                 return
-            if message is not None:
+            if isinstance(message, Registered):
+                self._register(message)
+            elif message is not None:
                 self._take(message)
 
     def _look(self, now_s: float) -> None:
@@ -161,15 +169,14 @@ class Exporter:
             looks.reading = self._inputs.read()
             self._writer.offer(looks.reading.document)
             self._events.offer(looks.reading.events)
+            if self._slices is not None:
+                self._slices.offer(looks.reading.resource_slice)
         self._emit_all(self._conditions.update(now_s, looks.reading.problems))
 
     def _begin_call(self, now_s: float) -> None:
         if self._call is not None:
             return
-        writer: Writer | EventWriter = self._writer
-        step: ReadNode | Apply | ApplyEvent | None = self._writer.next_step(now_s)
-        if step is None:
-            writer, step = self._events, self._events.next_step(now_s, self._wall_clock())
+        writer, step = self._next_step(now_s)
         if step is None:
             return
         request = self._request(step)
@@ -177,12 +184,33 @@ class Exporter:
         self._call = _Call(self._calls, now_s + REQUEST_S, writer)
         self._messages.start(self._calls, lambda: self._sender.send(request))
 
-    def _request(self, step: ReadNode | Apply | ApplyEvent) -> Request:
+    def _next_step(
+        self, now_s: float
+    ) -> tuple[
+        Writer | EventWriter | SliceWriter, ReadNode | Apply | ApplyEvent | SliceStep | None
+    ]:
+        """Return what to request now, and what takes the answer."""
+        if self._slices is not None:
+            of_slice = self._slices.next_step(now_s)
+            if of_slice is not None:
+                return self._slices, of_slice
+        step = self._writer.next_step(now_s)
+        if step is not None:
+            return self._writer, step
+        return self._events, self._events.next_step(now_s, self._wall_clock())
+
+    def _request(self, step: ReadNode | Apply | ApplyEvent | SliceStep) -> Request:
         if isinstance(step, ReadNode):
             return Request("GET", node_path(self._node_name))
         if isinstance(step, ApplyEvent):
             return Request("PATCH", step.path, step.body, APPLY)
+        if isinstance(step, SliceStep):
+            return Request(step.method, step.path, step.body, APPLY if step.body else "")
         return Request("PATCH", apply_path(self._node_name), step.body, APPLY)
+
+    def _register(self, message: Registered) -> None:
+        if self._slices is not None:
+            self._emit_all(self._slices.registered(message.error))
 
     def _end_late_call(self, now_s: float) -> None:
         if self._call is not None and now_s >= self._call.end_s:
@@ -224,8 +252,12 @@ class Exporter:
             why = (each.text for each in reading.problems if each.input is Input.OBJECT)
             return f"no object: {next(why)}"
         if self._writer.problem:
-            return f"not written: {self._writer.problem}"
-        return f"wrote {self._node_name}" if self._writer.was_written else None
+            status = f"not written: {self._writer.problem}"
+        elif self._writer.was_written:
+            status = f"wrote {self._node_name}"
+        else:
+            return None
+        return status if self._slices is None else f"{status}; claims: {self._slices.status}"
 
     def _pause_s(self, now_s: float) -> float:
         pauses = [self._looks.next_s - now_s]
@@ -233,6 +265,8 @@ class Exporter:
             pauses.append(self._call.end_s - now_s)
         else:
             pauses += [self._writer.wait_s(now_s), self._events.wait_s(now_s)]
+            if self._slices is not None:
+                pauses.append(self._slices.wait_s(now_s))
         return max(0.0, min(pauses))
 
 

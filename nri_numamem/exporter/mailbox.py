@@ -1,4 +1,4 @@
-"""What the loop waits for: the end of a request in another thread, a signal, or the time.
+"""What the loop waits for: a request in another thread, a signal, the kubelet, or the time.
 
 A request runs in a thread, so that a server that hangs, or a name server, does not block the loop
 or the handling of signals. The messages are in a ``queue.SimpleQueue``, because its put() may be
@@ -30,11 +30,19 @@ class Done:
     result: Answer | Exception
 
 
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The kubelet has registered the driver of resource claims, or refuses it."""
+
+    error: str
+    """Why it refuses the driver; "" if it does not."""
+
+
 class Mailbox:
     """A context in which the process's signals become messages. For the main thread."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[Stop | Done] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[Stop | Done | Registered] = queue.SimpleQueue()
         self._handlers: dict[int, object] = {}
 
     def __enter__(self) -> Self:
@@ -58,7 +66,11 @@ class Mailbox:
         except RuntimeError as error:  # a limit of threads
             self._messages.put(Done(number, RequestError(str(error))))
 
-    def wait(self, timeout_s: float) -> Stop | Done | None:
+    def post(self, message: Registered) -> None:
+        """Add a message; for any thread."""
+        self._messages.put(message)
+
+    def wait(self, timeout_s: float) -> Stop | Done | Registered | None:
         """Return the next message; None after the time."""
         try:
             return self._messages.get(timeout=max(0.0, timeout_s))

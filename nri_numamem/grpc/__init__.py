@@ -13,7 +13,7 @@ messages.
 
 - ``client.ClientCall``, ``server_connection``: one side each, without I/O; ``wire``: what both
   need.
-- ``client``, ``server``, ``listen``: sockets, threads and the clock.
+- ``client``, ``server``, ``calls``, ``listen``: sockets, threads and the clock.
 
 Every error of a call is a StatusError, also one of the connection: UNAVAILABLE without a server,
 DEADLINE_EXCEEDED, INTERNAL for a peer that breaks the protocol, RESOURCE_EXHAUSTED for a message

@@ -1,15 +1,18 @@
-"""A server on a Unix socket: one thread that accepts, and one for each connection.
+"""A server on a Unix socket: a thread that accepts, one for each connection, and one for each call.
 
-A connection's calls run one after the other. Before each one the bytes that have arrived are read:
-a call that the client has cancelled, or whose client is gone, does not run.
+A connection's calls run one after the other, or as many at a time as the server is made for. Before
+each one the bytes that have arrived are read: a call that the client has cancelled, or whose client
+is gone, does not run. A connection lasts until its running calls have ended.
 
-No client can stop the server. A request and its reply have STALL_S until they are complete, and one
-reply per connection waits in memory. At MAX_CONNECTIONS the server ends a connection for the next
+No client can stop the server. A request and its reply have STALL_S until they are complete, unless
+a call runs, and at most as many replies per connection wait in memory as calls may run. At
+MAX_CONNECTIONS the server ends a connection for the next
 client: the one that has waited longest for its own client, idle or not, if that is at least
 LATE_S; otherwise the first one that sends a reply. A running call is never ended.
 """
 
 import math
+import select
 import socket
 import threading
 import time
@@ -20,8 +23,14 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
+from nri_numamem.grpc.calls import Calls
 from nri_numamem.grpc.listen import Listener, listen
-from nri_numamem.grpc.server_connection import Request, ServerConnection
+from nri_numamem.grpc.server_connection import (
+    MAX_REQUEST_BYTES,
+    MAX_STREAMS,
+    Request,
+    ServerConnection,
+)
 from nri_numamem.ttrpc.status import Code, StatusError
 
 Handler: TypeAlias = Callable[[bytes, float | None], bytes]
@@ -80,7 +89,8 @@ class _Connection:
 class Server:
     """Serves `methods` at `path` until ``close``; also a context manager.
 
-    `on_bug` logs a handler's bug, which ends its call with UNKNOWN. The constructor raises
+    `on_bug` logs a handler's bug, which ends its call with UNKNOWN. At most `calls` calls of a
+    connection run at a time, and a request has at most `request_bytes`. The constructor raises
     ListenError if another process serves the path.
     """
 
@@ -91,10 +101,14 @@ class Server:
         on_bug: OnBug,
         *,
         stall_s: float = STALL_S,
+        calls: int = 1,
+        request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self._methods = methods
         self._on_bug = on_bug
         self._stall_s = stall_s
+        self._calls, self._streams = calls, max(calls, MAX_STREAMS)
+        self._request_bytes = request_bytes
         self._listener: Listener = listen(path)
         self._is_closing = threading.Event()
         self._connections: set[_Connection] = set()
@@ -171,8 +185,12 @@ class Server:
         """Serve one connection until its end."""
         try:
             # A reset, a timeout and a close by this side end the connection.
-            with suppress(OSError):
-                self._exchange(connection)
+            calls = Calls()
+            try:
+                with suppress(OSError):
+                    self._exchange(connection, calls)
+            finally:
+                calls.close()
         finally:
             self._end(connection)
 
@@ -197,46 +215,47 @@ class Server:
                 self._is_one_waiting, connection.is_ending = False, True
             return connection.is_ending
 
-    def _exchange(self, connection: _Connection) -> None:
-        sock, core = connection.sock, ServerConnection()
+    def _exchange(self, connection: _Connection, calls: Calls) -> None:
+        sock, core = connection.sock, ServerConnection(self._request_bytes, self._streams)
         connection.since_s = time.monotonic()
-        is_call_over = False
+        has_replied = False
         while not core.has_ended:
             self._send(sock, core)
-            if is_call_over and not core.unsent_replies:
+            if has_replied and not core.unsent_replies and not calls.running:
                 if self._ends_for_another(connection):
                     self._leave(sock, core)
                     return
-                is_call_over = False
-            self._enter(connection, _Phase.IDLE if core.is_idle else _Phase.EXCHANGE)
-            is_ready = core.has_request and not core.unsent_replies
-            try:
-                data = self._receive(connection, may_wait=not is_ready)
-            except BlockingIOError:
+                has_replied = False
+            self._enter(connection, _phase(core, calls))
+            may_start = core.has_request and calls.running + core.unsent_replies < self._calls
+            if self._wait(connection, calls, may_wait=not may_start):
+                data = sock.recv(_READ_BYTES)
+                if not data:
+                    return
+                core.receive_data(data)
+            elif may_start:
                 self._enter(connection, _Phase.CALL)
-                self._handle(core, core.take_request())
-                self._enter(connection, _Phase.EXCHANGE)
-                is_call_over = True
-                continue
-            if not data:
-                return
-            self._enter(connection, _Phase.EXCHANGE)
-            core.receive_data(data)
+                calls.start(core.take_request(), self._handle)
+            for result in calls.take():
+                result.reply(core)
+                has_replied = True
         self._send(sock, core)
 
-    def _receive(self, connection: _Connection, *, may_wait: bool) -> bytes:
-        """Return bytes of the client; raise BlockingIOError if there are none and it may not wait.
+    def _wait(self, connection: _Connection, calls: Calls, *, may_wait: bool) -> bool:
+        """Wait for the client or the end of a call; return whether there are bytes of the client.
 
         Raises TimeoutError if a request or a reply takes too long.
         """
-        timeout_s = None
+        timeout_ms = None if may_wait else 0.0
         if connection.phase is _Phase.EXCHANGE:
             left_s = connection.since_s + self._stall_s - time.monotonic()
             if left_s <= 0.0:
                 raise TimeoutError
-            timeout_s = left_s if may_wait else 0.0
-        connection.sock.settimeout(timeout_s)
-        return connection.sock.recv(_READ_BYTES)
+            timeout_ms = math.ceil(left_s * 1000.0) if may_wait else 0.0
+        poll = select.poll()
+        poll.register(connection.sock, select.POLLIN)
+        poll.register(calls, select.POLLIN)
+        return any(number == connection.sock.fileno() for number, _ in poll.poll(timeout_ms))
 
     def _send(self, sock: socket.socket, connection: ServerConnection) -> None:
         sock.settimeout(self._stall_s)
@@ -254,16 +273,21 @@ class Server:
             if not sock.recv(_READ_BYTES):
                 return
 
-    def _handle(self, connection: ServerConnection, request: Request) -> None:
+    def _handle(self, request: Request) -> bytes:
+        """Return the payload of the reply; raise StatusError."""
         handler = self._methods.get(request.method)
         if handler is None:
-            text = f"unknown method {request.method:.200}"
-            connection.reply_error(request, StatusError(Code.UNIMPLEMENTED, text))
-            return
+            raise StatusError(Code.UNIMPLEMENTED, f"unknown method {request.method:.200}")
         try:
-            connection.reply(request, handler(request.payload, request.timeout_s))
-        except StatusError as error:
-            connection.reply_error(request, error)
-        except Exception as error:  # noqa: BLE001 - a bug in a handler ends only its call
+            return handler(request.payload, request.timeout_s)
+        except StatusError:
+            raise
+        except Exception as error:  # a bug in a handler ends only its call
             self._on_bug(request.method, error)
-            connection.reply_error(request, StatusError(Code.UNKNOWN, repr(error)))
+            raise StatusError(Code.UNKNOWN, repr(error)) from error
+
+
+def _phase(core: ServerConnection, calls: Calls) -> _Phase:
+    if calls.running:
+        return _Phase.CALL
+    return _Phase.IDLE if core.is_idle else _Phase.EXCHANGE

@@ -44,7 +44,7 @@ from nri_numamem.grpc.wire import (
 from nri_numamem.ttrpc.status import Code, StatusError
 
 MAX_REQUEST_BYTES: Final = 16 << 10
-"""Requests of these services have a few names."""
+"""Requests of most services have a few names."""
 MAX_STREAMS: Final = 32
 """Calls of one connection at a time; with the limit above they take at most 0.5 MiB."""
 MAX_CANCELLED: Final = 100
@@ -83,12 +83,13 @@ class _Connection(H2Connection):
 
 
 class ServerConnection:
-    """The server side of one connection."""
+    """The server side of one connection: `streams` calls at a time, each up to `request_bytes`."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_bytes: int = MAX_REQUEST_BYTES, streams: int = MAX_STREAMS) -> None:
         self.has_ended = False
         """Whether the client ended the connection, broke the protocol or exceeded a limit. The
         caller sends the rest and closes it."""
+        self._request_bytes = request_bytes
         self._has_begun = False
         self._limit = FrameLimit(_PREFACE_BYTES)
         self._incoming: dict[int, _Incoming] = {}
@@ -98,7 +99,7 @@ class ServerConnection:
         self._cancelled = 0
         self._h2 = _Connection(H2Configuration(client_side=False, header_encoding=None))
         values = {
-            SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+            SettingCodes.MAX_CONCURRENT_STREAMS: streams,
             SettingCodes.MAX_HEADER_LIST_SIZE: self._h2.DEFAULT_MAX_HEADER_LIST_SIZE,
         }
         self._h2.local_settings = Settings(client=False, initial_values=values)
@@ -217,7 +218,7 @@ class ServerConnection:
             self._refuse_with(stream_id, StatusError(Code.INTERNAL, str(error)))
             return
         method = (header(headers, b":path") or b"").decode("utf-8", "replace")
-        reader = MessageReader(MAX_REQUEST_BYTES)
+        reader = MessageReader(self._request_bytes)
         self._incoming[stream_id] = _Incoming(method, timeout_s, reader)
 
     def _feed(self, stream_id: int, data: bytes) -> None:

@@ -98,7 +98,9 @@ class Decoder:
         self, container: api.Container, cgroup_parent: str | None
     ) -> events.Container:
         """Decode a container of a Synchronize; read its cgroup if `cgroup_parent` is known."""
-        decoded = self._with_claims(container_of(container), container)
+        decoded = container_of(container)
+        if self._facts.hook_program:
+            decoded = self._with_claims(decoded, container)
         if cgroup_parent is None or decoded.ended:
             return decoded
         if self._facts.pins_burstable and is_burstable(cgroup_parent):
@@ -146,7 +148,9 @@ class Decoder:
         nodes: tuple[NodeSet, ...] = ()
         if linux.devices and not is_privileged(linux.resources):
             nodes = self._facts.device_nodes(pod.cgroup_parent, devices_of(linux.devices))
-        container = self._with_claims(container_of(request.container, nodes), request.container)
+        container = container_of(request.container, nodes)
+        if self._facts.hook_program:
+            container = self._with_claims(container, request.container)
         if self._facts.pins_burstable and is_burstable(pod.cgroup_parent):
             container = with_burstable_facts(container, request.container)
         pools = None
@@ -211,10 +215,7 @@ class Decoder:
         return self._facts.prepared_claims()
 
     def _with_claims(self, container: events.Container, message: api.Container) -> events.Container:
-        program = self._facts.hook_program
-        if not program or not message.hooks.create_runtime:
-            return container
-        claims = claim_uses(message.hooks.create_runtime, program)
+        claims = claim_uses(message.hooks.create_runtime, self._facts.hook_program)
         return replace(container, claims=claims) if claims else container
 
     def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:

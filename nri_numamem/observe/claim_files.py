@@ -1,42 +1,46 @@
 """Files through which the agent and the plugin exchange resource claims.
 
 Only the agent has credentials for the API server, and only the plugin changes the accounting. So
-each writes files in a directory of its own, below `claims` beside the state file:
+each writes one file, in a directory of its own below `claims` beside the state file:
 
 ====================  =======  =====================================================================
 file                  writer   contents
 ====================  =======  =====================================================================
-intents/UID.json      agent    a claim that the kubelet wants to use: amounts, NUMA nodes, pods
-answers/UID.json      plugin   whether the claim is charged, or why not
-wake.sock             plugin   a datagram socket: each datagram means that intents have changed
+intents/claims.json   agent    the claims that the kubelet wants to use: amounts, NUMA nodes, pods
+answers/claims.json   plugin   for each of them whether it is charged, or why not
 ====================  =======  =====================================================================
 
-An intent stays until the kubelet unprepares the claim. Each attempt to prepare a claim has an id,
-which the answer repeats; an answer to an earlier attempt does not count. Files are replaced
-atomically and are on the disk when the functions return.
+A claim is an intent until the kubelet unprepares it. Each attempt to prepare a claim has an id,
+which the answer repeats; an answer to an earlier attempt does not count. The files are replaced
+atomically and are on the disk when the functions return. One file for all claims, because a burst
+of claims then takes two writes instead of two for each.
+
+Each directory has a datagram socket, `wake.sock`, on which the directory's writer waits: a datagram
+means that the other file has changed.
 """
 
 import json
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nri_numamem.memorymanager.claims import Claim, ClaimAmounts, format_amounts, parse_amounts
-from nri_numamem.observe.files import beside, make_directory, read_regular, reason_of, replace_file
+from nri_numamem.observe.files import beside, make_directory, read_regular, replace_file
 
 VERSION = 1
+NAME = "claims.json"
 
-# The API server's limit of a claim is 32 devices: some 5 KiB.
-_SIZE_LIMIT_BYTES = 64 << 10
-# Several times the pods of a large host.
-_FILES_LIMIT = 4096
+# A claim takes some 500 bytes.
+_SIZE_LIMIT_BYTES = 8 << 20
 
 _UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,99}", re.ASCII)
 """What can be a part of a file name. Kubernetes' uids are of this kind."""
+
+_V = TypeVar("_V")
 
 
 class ClaimFileError(ValueError):
@@ -64,11 +68,11 @@ class Answer:
 class Intents(NamedTuple):
     """The intents of a host."""
 
-    found: tuple[Intent, ...]
+    found: tuple[Intent, ...] = ()
     """By uid of the claim."""
-    problems: tuple[str, ...]
-    """One text for each file that cannot be used."""
-    uids: frozenset[str]
+    problems: tuple[str, ...] = ()
+    """One text for each intent that cannot be used."""
+    uids: frozenset[str] = frozenset()
     """Of all intents, also those that cannot be used."""
 
 
@@ -77,156 +81,121 @@ def directory_of(state_file: Path) -> Path:
     return beside(state_file, "claims")
 
 
-def intent_file(directory: Path, uid: str) -> Path:
-    """Return the path of the intent for a claim; raises ValueError for a uid that cannot be one."""
-    return directory / "intents" / f"{_checked(uid)}.json"
+def intents_file(directory: Path) -> Path:
+    """Return the path of the agent's file."""
+    return directory / "intents" / NAME
 
 
-def answer_file(directory: Path, uid: str) -> Path:
-    """Return the path of the answer for a claim; raises ValueError for a uid that cannot be one."""
-    return directory / "answers" / f"{_checked(uid)}.json"
+def answers_file(directory: Path) -> Path:
+    """Return the path of the plugin's file."""
+    return directory / "answers" / NAME
 
 
-def wake_socket(directory: Path) -> Path:
-    """Return the path of the plugin's socket."""
-    return directory / "wake.sock"
+def is_uid(text: str) -> bool:
+    """Return whether a text can be the uid of a claim."""
+    return _UID.fullmatch(text) is not None
 
 
-def write_intent(directory: Path, intent: Intent) -> None:
-    """Write an intent, and wake the plugin. Raises OSError, and ValueError as `intent_file`."""
-    claim = intent.claim
-    document = {
-        "version": VERSION,
-        "uid": claim.uid,
-        "namespace": claim.namespace,
-        "name": claim.name,
-        "attempt": intent.attempt,
-        "pods": sorted(claim.pods),
-        "requests": {name: format_amounts(wanted) for name, wanted in claim.requests.items()},
+def write_intents(directory: Path, intents: Iterable[Intent]) -> None:
+    """Replace the intents, and wake the plugin; raises OSError."""
+    claims = {
+        intent.claim.uid: {
+            "namespace": intent.claim.namespace,
+            "name": intent.claim.name,
+            "attempt": intent.attempt,
+            "pods": sorted(intent.claim.pods),
+            "requests": {
+                name: format_amounts(wanted) for name, wanted in intent.claim.requests.items()
+            },
+        }
+        for intent in intents
     }
-    replace_file(intent_file(directory, claim.uid), _encoded(document))
-    wake(directory)
-
-
-def remove_intent(directory: Path, uid: str) -> None:
-    """Remove an intent, if there is one, and wake the plugin; raises as `write_intent`."""
-    intent_file(directory, uid).unlink(missing_ok=True)
-    wake(directory)
+    _write(intents_file(directory), claims)
+    wake(answers_file(directory))
 
 
 def read_intents(directory: Path) -> Intents:
-    """Return the intents of a host; raises OSError if the directory cannot be read."""
-    found: list[Intent] = []
-    problems: list[str] = []
-    paths = list(_files(directory / "intents"))
-    for path in paths:
-        try:
-            found.append(read_intent(path))
-        except FileNotFoundError:
-            continue  # removed meanwhile
-        except OSError as error:
-            problems.append(f"{path}: {reason_of(error)}")
-        except ClaimFileError as error:
-            problems.append(str(error))
-    return Intents(tuple(found), tuple(problems), frozenset(path.stem for path in paths))
+    """Return the intents; none without a file. Raises OSError and ClaimFileError."""
+    found, problems = _read(intents_file(directory), _intent)
+    by_uid = tuple(found[uid] for uid in sorted(found))
+    return Intents(by_uid, tuple(problems.values()), frozenset(found) | problems.keys())
 
 
-def read_intent(path: Path) -> Intent:
-    """Return an intent; raises OSError, and ClaimFileError for another file."""
-    document = _document(path)
-    uid, pods = _text(path, document, "uid"), document.get("pods")
-    if uid != path.stem:
-        raise ClaimFileError(f"{path}: uid {uid[:100]!r} is not that of the file name")
-    if not isinstance(pods, list) or not all(isinstance(each, str) for each in pods):
-        raise ClaimFileError(f"{path}: pods is not a list of texts")
-    claim = Claim(
-        uid,
-        _text(path, document, "namespace"),
-        _text(path, document, "name"),
-        _requests(path, document.get("requests")),
-        frozenset(pods),
-    )
-    return Intent(claim, _text(path, document, "attempt"))
-
-
-def write_answer(directory: Path, uid: str, answer: Answer) -> None:
-    """Write an answer. Raises OSError, and ValueError as `answer_file`."""
-    document = {"version": VERSION, "attempt": answer.attempt, "refusal": answer.refusal}
-    replace_file(answer_file(directory, uid), _encoded(document))
-
-
-def remove_answer(directory: Path, uid: str) -> None:
-    """Remove an answer, if there is one; raises as `write_answer`."""
-    answer_file(directory, uid).unlink(missing_ok=True)
+def write_answers(directory: Path, by_uid: Mapping[str, Answer]) -> None:
+    """Replace the answers by uid of the claim, and wake the agent; raises OSError."""
+    claims = {
+        uid: {"attempt": answer.attempt, "refusal": answer.refusal}
+        for uid, answer in sorted(by_uid.items())
+    }
+    _write(answers_file(directory), claims)
+    wake(intents_file(directory))
 
 
 def read_answers(directory: Path) -> Mapping[str, Answer]:
-    """Return uid -> answer, without files that cannot be used; raises OSError as read_intents."""
-    found: dict[str, Answer] = {}
-    for path in _files(directory / "answers"):
-        with suppress(OSError, ClaimFileError):
-            found[path.stem] = _answer(path)
-    return found
+    """Return uid -> answer; none without a file. Raises OSError and ClaimFileError."""
+    return _read(answers_file(directory), _answer)[0]
 
 
-def read_answer(directory: Path, uid: str) -> Answer | None:
-    """Return the answer for a claim; None without one.
+def listen(file: Path) -> socket.socket:
+    """Return the socket for datagrams beside the file of this process; raises OSError.
 
-    Raises OSError, ClaimFileError, and ValueError as `answer_file`.
+    It replaces one that an earlier process has left.
     """
+    make_directory(file)
+    path = _socket_of(file)
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        return _answer(answer_file(directory, uid))
-    except FileNotFoundError:
-        return None
+        sock.bind(str(path))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
-def make_directories(directory: Path) -> None:
-    """Make the directories, for root only; raises OSError."""
-    for name in ("intents", "answers"):
-        make_directory(directory / name / "x")
-
-
-def wake(directory: Path) -> None:
-    """Send a datagram to the plugin; without one it reads the intents some seconds later."""
+def wake(file: Path) -> None:
+    """Send a datagram to the writer of a file; without one it looks some seconds later."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(OSError):
         sock.setblocking(False)  # noqa: FBT003 - its only argument
-        sock.sendto(b"\n", str(wake_socket(directory)))
+        sock.sendto(b"\n", str(_socket_of(file)))
 
 
-def _checked(uid: str) -> str:
-    if not _UID.fullmatch(uid):
-        raise ValueError(f"{uid[:100]!r} is not the uid of a claim")
-    return uid
+def _socket_of(file: Path) -> Path:
+    return file.with_name("wake.sock")
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    """Yield the paths of documents by name; none if the directory does not exist."""
-    try:
-        paths = sorted(directory.iterdir())
-    except FileNotFoundError:
-        return
-    yield from [p for p in paths if p.suffix == ".json" and _UID.fullmatch(p.stem)][:_FILES_LIMIT]
+def _write(path: Path, claims: Mapping[str, object]) -> None:
+    document = {"version": VERSION, "claims": claims}
+    replace_file(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
 
-def _answer(path: Path) -> Answer:
-    document = _document(path)
-    return Answer(_text(path, document, "attempt"), _text(path, document, "refusal"))
-
-
-def _requests(path: Path, value: object) -> dict[str, ClaimAmounts]:
-    if not isinstance(value, dict) or not value:
-        raise ClaimFileError(f"{path}: requests is not an object with entries")
-    found: dict[str, ClaimAmounts] = {}
-    for name, text in value.items():
+def _read(
+    path: Path, read_entry: Callable[[str, Mapping[str, object]], _V]
+) -> tuple[dict[str, _V], dict[str, str]]:
+    """Return uid -> entry, and uid -> problem for entries that cannot be used."""
+    found: dict[str, _V] = {}
+    problems: dict[str, str] = {}
+    for uid, entry in _claims(path).items():
         try:
-            found[name] = parse_amounts(str(text))
-        except ValueError as error:
-            raise ClaimFileError(f"{path}: requests.{name[:100]}: {error}") from error
-    return found
+            found[uid] = read_entry(uid, _object(uid, entry))
+        except ClaimFileError as error:
+            problems[uid] = f"{path}: {uid[:100]!r}: {error}"
+    return found, problems
 
 
-def _document(path: Path) -> Mapping[str, object]:
-    data = read_regular(path, _SIZE_LIMIT_BYTES)
+def _object(uid: str, entry: object) -> Mapping[str, object]:
+    if not is_uid(uid):
+        raise ClaimFileError("not the uid of a claim")
+    if not isinstance(entry, dict):
+        raise ClaimFileError("not an object")
+    return entry
+
+
+def _claims(path: Path) -> Mapping[str, object]:
+    try:
+        data = read_regular(path, _SIZE_LIMIT_BYTES)
+    except FileNotFoundError:
+        return {}
     if len(data) > _SIZE_LIMIT_BYTES:
         raise ClaimFileError(f"{path}: more than {_SIZE_LIMIT_BYTES} bytes")
     try:
@@ -235,15 +204,39 @@ def _document(path: Path) -> Mapping[str, object]:
         raise ClaimFileError(f"{path}: not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise ClaimFileError(f"{path}: not a document of version {VERSION}")
-    return document
+    claims = document.get("claims")
+    if not isinstance(claims, dict):
+        raise ClaimFileError(f"{path}: claims is not an object")
+    return claims
 
 
-def _text(path: Path, document: Mapping[str, object], name: str) -> str:
-    value = document.get(name)
+def _intent(uid: str, entry: Mapping[str, object]) -> Intent:
+    pods = entry.get("pods")
+    if not isinstance(pods, list) or not all(isinstance(each, str) for each in pods):
+        raise ClaimFileError("pods is not a list of texts")
+    requests = _requests(entry.get("requests"))
+    claim = Claim(uid, _text(entry, "namespace"), _text(entry, "name"), requests, frozenset(pods))
+    return Intent(claim, _text(entry, "attempt"))
+
+
+def _answer(_uid: str, entry: Mapping[str, object]) -> Answer:
+    return Answer(_text(entry, "attempt"), _text(entry, "refusal"))
+
+
+def _requests(value: object) -> dict[str, ClaimAmounts]:
+    if not isinstance(value, dict) or not value:
+        raise ClaimFileError("requests is not an object with entries")
+    found: dict[str, ClaimAmounts] = {}
+    for name, text in value.items():
+        try:
+            found[name] = parse_amounts(str(text))
+        except ValueError as error:
+            raise ClaimFileError(f"requests.{name[:100]}: {error}") from error
+    return found
+
+
+def _text(entry: Mapping[str, object], name: str) -> str:
+    value = entry.get(name)
     if not isinstance(value, str):
-        raise ClaimFileError(f"{path}: {name} is not a text")
+        raise ClaimFileError(f"{name} is not a text")
     return value
-
-
-def _encoded(document: Mapping[str, object]) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

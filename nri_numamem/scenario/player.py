@@ -105,6 +105,11 @@ class Player:
         """The engine's state."""
         return self._engine.state
 
+    def replace_accounting(self, accounting: State) -> None:
+        """Continue with another accounting, such as one with a resource claim."""
+        state = self.state.with_accounting(accounting)
+        self._engine = Engine.with_state(self._scenario.context, state)
+
     def try_in(self, state: EngineState, pool_use: PoolUse | None, step: Admit) -> Outcome:
         """Return the result of an admission in another state; nothing is changed."""
         engine, use, trial = self._engine, self._pool_use, trial_context(self._scenario.context)

@@ -134,6 +134,15 @@ def test_without_an_authority_those_of_the_host_count() -> None:
     assert tls_context(Access(HERE)).verify_mode is ssl.CERT_REQUIRED
 
 
+def test_a_context_is_kept_for_the_same_access_with_authorities() -> None:
+    access = Access(HERE, (CERTIFICATES / "ca.crt").read_text(), token="a")  # noqa: S106 - of a test
+    assert tls_context(access) is tls_context(replace(access))
+    assert tls_context(access) is not tls_context(
+        replace(access, authorities=access.authorities * 2)
+    )
+    assert tls_context(Access(HERE)) is not tls_context(Access(HERE)), "the host's may change"
+
+
 def test_certificates_that_cannot_be_used() -> None:
     with pytest.raises(AccessError, match=r"^the certificates of the authority: "):
         tls_context(Access(HERE, "-----BEGIN CERTIFICATE-----\nx"))

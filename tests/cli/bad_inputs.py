@@ -259,6 +259,34 @@ ARGUMENTS = (
         BadInput(f"{command} with the root directory", f"{command} --state-file /", "", ("'/'",))
         for command in ("reset", "status", "explain x", "gather")
     ),
+    BadInput("claim of text", "claim lots", "", ("MEMORY: 'lots'", "such as 512Mi")),
+    BadInput("claim of nothing", "claim 0", "", ("MEMORY: 0", "at least 4Ki")),
+    BadInput(
+        "claim of a negative amount", "claim 1Gi --hugepages-2Mi=-2Mi", "", ("-2Mi", "least 0")
+    ),
+    BadInput(
+        "claim below a page", "claim 1Gi --hugepages-1Gi 512Mi", "", ("--hugepages-1Gi", "1Gi")
+    ),
+    BadInput(
+        "claim below a page on each node",
+        "claim 1Gi --hugepages-1Gi 1Gi --nodes 2",
+        "",
+        ("--hugepages-1Gi: 1Gi", "each of 2 NUMA nodes", "at least 2Gi"),
+    ),
+    BadInput("claim of half a CPU", "claim 1Gi --cpus 1500m", "", ("--cpus: 1500m", "give 1 or")),
+    BadInput("claim of no CPU", "claim 1Gi --cpus 0", "", ("--cpus: 0", "give 1 or")),
+    BadInput("claim of odd CPUs", "claim 1Gi --cpus 9 --nodes 2", "", ("--cpus: 9", "give 10")),
+    BadInput("claim of CPUs as text", "claim 1Gi --cpus many", "", ("--cpus: 'many'",)),
+    BadInput("claim of many nodes", "claim 1Gi --nodes 9", "", ("--nodes", "7, 8")),
+    BadInput("claim of many groups", "claim 1Gi --nodes 7 --cpus 7", "", ("--nodes", "give 6")),
+    BadInput("claim of a wrong class", "claim 1Gi --with A_", "", ("--with: 'A_'", "deviceclass")),
+    BadInput(
+        "claim of many devices",
+        f"claim 1Gi{' --with a' * 33}",
+        "",
+        ("--with: the claim has 34 devices", "leave out 2"),
+    ),
+    BadInput("claim with a wrong name", "claim 1Gi --name a.b", "", ("--name: 'a.b'", "63")),
     BadInput("status of a damaged configuration", "status --config FILE", "x: 1\n", ("FILE:1",)),
 )
 

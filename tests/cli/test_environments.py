@@ -67,7 +67,7 @@ CASES = {
 }
 LIVE = {"status", "explain", "reset"}
 # They start a plugin, write an archive, or print documents or lines of any length.
-OTHERS = {"run", "demo", "export", "gather", "install", "uninstall"}
+OTHERS = {"run", "agent", "claim", "demo", "export", "gather", "install", "uninstall"}
 
 
 @pytest.fixture(autouse=True)

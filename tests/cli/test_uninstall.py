@@ -14,9 +14,8 @@ from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe.claim_files import (
     Intent,
     directory_of,
-    intent_file,
-    remove_intent,
-    write_intent,
+    intents_file,
+    write_intents,
 )
 from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
@@ -204,22 +203,28 @@ ON_HOST = f"--state-file=/{STATE}"
 
 def test_prepared_claims_stop_an_uninstall(stand: Stand) -> None:
     directory = directory_of(stand.files.path(STATE))
-    for uid in ("upf", "amf"):
-        claim = Claim(uid, "telco", f"{uid}-numa", {"mem": {0: {"memory": 4096}}})
-        write_intent(directory, Intent(claim, "try-1"))
-    intent_file(directory, "odd").write_text("{")
+    claims = [
+        Claim(uid, "telco", f"{uid}-numa", {"mem": {0: {"memory": 4096}}}) for uid in ("upf", "amf")
+    ]
+    write_intents(directory, [Intent(claim, "try-1") for claim in claims])
+    file = intents_file(directory)
+    file.write_text(file.read_text().replace('"claims":{', '"claims":{"odd":1,'))
     shown = " ".join(stand.uninstall(ON_HOST, status=2))
     names = "odd, telco/amf-numa, telco/upf-numa"
     assert f"resource claims are prepared on this host: {names}; delete their pods first" in shown
-    assert f"{directory}/intents has one file for each claim" in shown
-    for uid in ("upf", "amf", "odd"):
-        remove_intent(directory, uid)
+    assert f"they are in {file}" in shown
+    write_intents(directory, [])
     assert stand.uninstall(ON_HOST) == [f"removed /{ENTRY}"]
 
 
-def test_claims_that_cannot_be_read_stop_an_uninstall(stand: Stand) -> None:
-    directory = directory_of(stand.files.path(STATE))
-    directory.mkdir()
-    (directory / "intents").write_text("not a directory")
-    shown = " ".join(stand.uninstall(ON_HOST, status=2))
-    assert f"{directory}: Not a directory; run as root" in shown
+@pytest.mark.parametrize("damage", ["a directory", "no JSON"])
+def test_claims_that_cannot_be_read_stop_an_uninstall(stand: Stand, damage: str) -> None:
+    file = intents_file(directory_of(stand.files.path(STATE)))
+    if damage == "a directory":
+        file.mkdir(parents=True)
+        text = f"{file.parents[1]}: Is a directory; run as root"
+    else:
+        file.parent.mkdir(parents=True)
+        file.write_text("{")
+        text = "remove the file if no pod uses a resource claim"
+    assert text in " ".join(stand.uninstall(ON_HOST, status=2))

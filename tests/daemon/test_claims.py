@@ -3,7 +3,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from nri_numamem.engine.core.events import Synchronize
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe import cdi, claim_files
-from nri_numamem.observe.claim_files import Answer, Intent
+from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent
 from nri_numamem.observe.files import replace_file
 from tests.engine.features.claims.claim_host import ClaimHost, claim_of, memory_claim
 from tests.observe.collected import WAIT_S, Collected
@@ -43,6 +43,7 @@ class Plugin:
         self.may_decide = True
         self.woken = threading.Semaphore(0)
         self.records: list[str] = []
+        self.intents: dict[str, Intent] = {}
         self.exchange = self.started()
 
     def started(self) -> ClaimExchange:
@@ -63,7 +64,12 @@ class Plugin:
         self.exchange = self.started()
 
     def write(self, intent: Intent) -> None:
-        claim_files.write_intent(self.directory, intent)
+        self.intents[intent.claim.uid] = intent
+        claim_files.write_intents(self.directory, self.intents.values())
+
+    def remove(self, uid: str) -> None:
+        del self.intents[uid]
+        claim_files.write_intents(self.directory, self.intents.values())
 
     def turn(self) -> None:
         """Wait for the thread, then run the job."""
@@ -72,13 +78,17 @@ class Plugin:
         self.records += [each.event for each in self.exchange.run(self.engine, 0.0)]
 
     def answer(self, uid: str = "uid-1") -> Answer:
-        wait_for(lambda: claim_files.read_answer(self.directory, uid) is not None, "an answer")
-        found = claim_files.read_answer(self.directory, uid)
-        assert found is not None
-        return found
+        wait_for(lambda: uid in claim_files.read_answers(self.directory), "an answer")
+        return claim_files.read_answers(self.directory)[uid]
 
     def wait_answer(self, answer: Answer, uid: str = "uid-1") -> None:
-        wait_for(lambda: claim_files.read_answer(self.directory, uid) == answer, "the answer")
+        wait_for(lambda: self.answers().get(uid) == answer, "the answer")
+
+    def answers(self) -> Mapping[str, Answer]:
+        try:
+            return claim_files.read_answers(self.directory)
+        except ClaimFileError:  # of a test
+            return {}
 
 
 @pytest.fixture
@@ -98,11 +108,11 @@ def test_an_intent_is_charged_specified_and_answered(plugin: Plugin) -> None:
     assert json.loads(file.read_text()) == cdi.specification(CLAIM, PROGRAM)
     assert plugin.engine.state.claims.keys() == {"uid-1"}
     assert not plugin.exchange.due(plugin.engine, 0.0)
-    claim_files.remove_intent(plugin.directory, "uid-1")
+    plugin.remove("uid-1")
     plugin.turn()
     assert plugin.records[1:] == ["claim_released"]
     wait_for(lambda: not list(plugin.specifications.iterdir()), "the removal")
-    wait_for(lambda: claim_files.read_answer(plugin.directory, "uid-1") is None, "the removal")
+    wait_for(lambda: not plugin.answers(), "the removal")
 
 
 def test_a_refusal_is_the_answer_and_only_another_attempt_is_decided_again(plugin: Plugin) -> None:
@@ -169,37 +179,75 @@ def test_an_answered_claim_that_the_engine_lost_is_charged_again(plugin: Plugin)
     assert plugin.records == ["claim_prepared"] * 2
 
 
+def damaged(plugin: Plugin, uid: str) -> bytes:
+    """Return the intents, of which one cannot be used."""
+    document = json.loads(claim_files.intents_file(plugin.directory).read_bytes())
+    document["claims"][uid]["requests"] = {}
+    return json.dumps(document).encode()
+
+
 def test_an_intent_that_cannot_be_used_is_reported_once_and_releases_nothing(
     plugin: Plugin,
 ) -> None:
     plugin.write(Intent(CLAIM, "try-1"))
     plugin.turn()
     plugin.wait_answer(Answer("try-1"))
-    replace_file(claim_files.intent_file(plugin.directory, "uid-1"), b"{")
-    claim_files.wake(plugin.directory)
+    plugin.write(Intent(memory_claim("uid-2", 0, 10), "try-1"))
     plugin.turn()
-    claim_files.wake(plugin.directory)
-    claim_files.write_intent(plugin.directory, Intent(memory_claim("uid-2", 0, 10), "try-1"))
+    replace_file(claim_files.intents_file(plugin.directory), damaged(plugin, "uid-1"))
+    for _ in range(2):
+        claim_files.wake(claim_files.answers_file(plugin.directory))
     plugin.turn()
     assert plugin.engine.state.claims.keys() == {"uid-1", "uid-2"}
     assert plugin.collected.events == ["claim_intent_unusable"]
-    assert "not JSON" in str(fields_of(plugin.collected.records[0])["cause"])
+    cause = str(fields_of(plugin.collected.records[0])["cause"])
+    assert cause.endswith("'uid-1': requests is not an object with entries")
 
 
-def test_a_directory_that_cannot_be_read_is_reported_and_releases_nothing(
-    plugin: Plugin,
+@pytest.mark.parametrize("damage", ["a directory", "no JSON"])
+def test_intents_that_cannot_be_read_are_reported_and_release_nothing(
+    plugin: Plugin, damage: str
 ) -> None:
     plugin.write(Intent(CLAIM, "try-1"))
     plugin.turn()
     plugin.wait_answer(Answer("try-1"))
-    intents = plugin.directory / "intents"
-    shutil.rmtree(intents)
-    intents.write_text("not a directory")
-    claim_files.wake(plugin.directory)
-    record = plugin.collected.wait_for("claim_files_unreadable")
-    assert fields_of(record) == {"path": str(plugin.directory), "error": "Not a directory"}
+    file = claim_files.intents_file(plugin.directory)
+    if damage == "a directory":
+        file.unlink()
+        file.mkdir()
+        error = "Is a directory"
+    else:
+        replace_file(file, b"{")
+        error = f"{file}: not JSON: Expecting property name enclosed in double quotes: line 1 "
+    claim_files.wake(claim_files.answers_file(plugin.directory))
+    fields = fields_of(plugin.collected.wait_for("claim_files_unreadable"))
+    assert fields["path"] == str(plugin.directory)
+    assert str(fields["error"]).startswith(error)
     assert plugin.exchange.prepared() is None
     assert plugin.engine.state.claims.keys() == {"uid-1"}
+
+
+def test_answers_of_an_earlier_process_that_cannot_be_read_are_replaced(plugin: Plugin) -> None:
+    plugin.write(Intent(CLAIM, "try-1"))
+    plugin.turn()
+    plugin.wait_answer(Answer("try-1"))
+    replace_file(claim_files.answers_file(plugin.directory), b"{")
+    plugin.restart()
+    plugin.collected.wait_for("claim_files_unreadable")
+    plugin.turn()
+    plugin.wait_answer(Answer("try-1"))
+
+
+def test_a_claim_without_its_specification_is_not_answered_with_others(plugin: Plugin) -> None:
+    plugin.specifications.write_text("not a directory")
+    plugin.write(Intent(CLAIM, "try-1"))
+    plugin.turn()
+    plugin.collected.wait_for("claim_unanswered")
+    plugin.specifications.unlink()
+    plugin.write(Intent(memory_claim("uid-2", 0, 10), "try-1"))
+    plugin.turn()
+    plugin.wait_answer(Answer("try-1"), "uid-2")
+    assert plugin.answers().keys() == {"uid-2"}
 
 
 def test_without_a_specification_there_is_no_answer(plugin: Plugin) -> None:
@@ -208,7 +256,7 @@ def test_without_a_specification_there_is_no_answer(plugin: Plugin) -> None:
     plugin.turn()
     record = plugin.collected.wait_for("claim_unanswered")
     assert fields_of(record)["path"] == str(plugin.specifications / "numamem.io-claim_uid-1.json")
-    assert claim_files.read_answer(plugin.directory, "uid-1") is None
+    assert not plugin.answers()
     plugin.specifications.unlink()
     plugin.write(Intent(CLAIM, "try-2"))
     plugin.turn()

@@ -33,14 +33,14 @@ def test_a_claim_from_its_intent_to_its_end(simulated_host: SimulatedHost, tmp_p
     directory = claim_files.directory_of(simulated_host.state_file)
 
     def has_answer(attempt: str) -> bool:
-        return claim_files.read_answer(directory, CLAIM.uid) == Answer(attempt)
+        return claim_files.read_answers(directory).get(CLAIM.uid) == Answer(attempt)
 
     with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start("--config", str(config))
         runtime.accept(30)
         runtime.synchronize()
-        claim_files.write_intent(directory, Intent(CLAIM, "try-1"))
+        claim_files.write_intents(directory, [Intent(CLAIM, "try-1")])
         wait_for(lambda: has_answer("try-1"), "the answer")
         pod = runtime.run_pod_sandbox(objects.pod("upf", qos=QosClass.BEST_EFFORT))
         made = objects.container(pod, "app", qos=QosClass.BEST_EFFORT)
@@ -60,10 +60,10 @@ def test_a_claim_from_its_intent_to_its_end(simulated_host: SimulatedHost, tmp_p
         with pytest.raises(PluginRefused) as refused:
             runtime.create_container(pod, with_hooks(more, specifications))
         assert "nothing is left of the 3Gi memory of claim default/upf-numa" in str(refused.value)
-        claim_files.write_intent(directory, Intent(CLAIM, "try-2"))
+        claim_files.write_intents(directory, [Intent(CLAIM, "try-2")])
         wait_for(lambda: has_answer("try-2"), "the answer")
         runtime.stop_pod_sandbox(pod)
-        claim_files.remove_intent(directory, CLAIM.uid)
+        claim_files.write_intents(directory, [])
         wait_for(lambda: not list(specifications.iterdir()), "the end of the claim")
         assert simulated_host.stop(process) == 0
     found = [record["event"] for record in simulated_host.records() if "claim" in record["event"]]

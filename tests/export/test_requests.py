@@ -8,12 +8,15 @@ from nri_numamem.export.requests import (
     FailureKind,
     all_objects_path,
     apply_path,
+    claim_path,
     failure_of_apply,
+    failure_of_claim,
     failure_of_delete,
     failure_of_node,
     node_path,
     object_path,
     owned_by,
+    slice_path,
     uid_of,
 )
 
@@ -28,6 +31,32 @@ def test_paths() -> None:
     assert apply_path("w") == f"{objects}/w?fieldManager=nri-numamem"
     label = "app.kubernetes.io%2Fmanaged-by%3Dnri-numamem"
     assert all_objects_path() == f"{objects}?labelSelector={label}"
+
+
+def test_paths_of_resource_claims() -> None:
+    assert claim_path("ns", "app") == "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/app"
+    assert slice_path("w-x") == "/apis/resource.k8s.io/v1/resourceslices/w-x"
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "kind", "remedy"),
+    [
+        (200, {"kind": "Status"}, "server_error", "correct the address of the API server"),
+        (403, {"message": "no"}, "forbidden", "grant this user get of resourceclaims"),
+        (404, {}, "rejected", "delete the pod, or create the claim that it names"),
+        (500, {}, "server_error", "see the log of the API server"),
+    ],
+)
+def test_answers_that_are_no_claim(
+    status: int, document: dict[str, object], kind: str, remedy: str
+) -> None:
+    failure = failure_of_claim(status, document)
+    assert failure is not None
+    assert (failure.kind, failure.remedy, failure.status) == (kind, remedy, status)
+
+
+def test_an_answer_that_is_a_claim() -> None:
+    assert failure_of_claim(200, {"kind": "ResourceClaim"}) is None
 
 
 def test_the_node_owns_the_object() -> None:

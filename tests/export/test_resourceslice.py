@@ -14,8 +14,15 @@ from nri_numamem.export.resourceslice import (
     NUMA_NODE,
     class_name,
     device_classes,
+    device_name,
+    device_of,
+    generation_of,
+    keeps_capacity,
     resource_slice,
+    slice_name,
+    version_of,
     with_classes,
+    with_generation,
 )
 from nri_numamem.memorymanager import PoolUse, State
 from nri_numamem.memorymanager.claims import prepare
@@ -247,3 +254,43 @@ def test_slice_and_classes_of_a_host() -> None:
     found = with_classes(host)
     classes = device_classes(["memory", "hugepages-2Mi"])
     assert found == {"apiVersion": "v1", "kind": "List", "items": [*classes, resource_slice(host)]}
+
+
+@pytest.mark.parametrize("resource", ["memory", "hugepages-2Mi", "hugepages-1Gi", "hugepages-64Ki"])
+def test_the_name_of_a_device_has_its_node_and_resource(resource: str) -> None:
+    assert device_of(device_name(12, resource)) == (12, resource)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "memory", "memory-", "memory-x", "memory-01", "memory-1234567", "memory-\u0661", "cpu-1",
+     "memory-1-memory", "hugepages-1", "hugepages-2Mi-0", "hugepages-2048ki-0", "hugepages-3mi-0"],
+)  # fmt: skip
+def test_other_names_are_no_devices(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a device such as memory-1 or hugepages-2mi-0"):
+        device_of(name)
+
+
+@pytest.mark.parametrize("devices", [[7], [{}], [{"allowMultipleAllocations": False}], [{}, 1]])
+def test_a_server_that_drops_capacity(devices: list[object]) -> None:
+    assert not keeps_capacity({"spec": {"devices": devices}})
+
+
+def test_a_slice_of_the_server() -> None:
+    whole = {
+        "metadata": {"resourceVersion": "17"},
+        "spec": {"pool": {"generation": 3}, "devices": [{"allowMultipleAllocations": True}]},
+    }
+    assert (version_of(whole), generation_of(whole), keeps_capacity(whole)) == ("17", 3, True)
+    for other in ({}, {"metadata": 1, "spec": []}, {"metadata": {"resourceVersion": 1}}):
+        assert (version_of(other), generation_of(other)) == ("", 0)
+        assert keeps_capacity(other)
+
+
+def test_another_generation_changes_nothing_else() -> None:
+    before = slice_of(new_engine())
+    after = with_generation(before, 8)
+    assert after["spec"]["pool"]["generation"] == 8
+    after["spec"]["pool"]["generation"] = 1
+    assert after == before
+    assert slice_name("worker") == before["metadata"]["name"]

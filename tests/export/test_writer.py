@@ -9,10 +9,9 @@ import pytest
 
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Level, Record
+from nri_numamem.export.failures import PAUSE_MAX_S, PAUSE_MIN_S
 from nri_numamem.export.requests import FailureKind
 from nri_numamem.export.writer import (
-    PAUSE_MAX_S,
-    PAUSE_MIN_S,
     REFRESH_JITTER_S,
     REFRESH_S,
     WRITE_S,

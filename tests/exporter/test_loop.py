@@ -13,7 +13,7 @@ from nri_numamem.export.conditions import HOLD_S, Input, Problem
 from nri_numamem.export.podevents import PodEvent
 from nri_numamem.export.requests import APPLY
 from nri_numamem.exporter.loop import LOOK_S, READ_S, REQUEST_S, Exporter, Reading
-from nri_numamem.exporter.mailbox import Done, Stop
+from nri_numamem.exporter.mailbox import Done, Registered, Stop
 
 NODE = Answer(200, {"metadata": {"uid": "u"}})
 WRITTEN = Answer(200, {"kind": "NodeResourceTopology"})
@@ -26,7 +26,7 @@ def document(value: int) -> dict[str, object]:
 class World:
     """Everything around the loop. Time passes only while the loop waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_claims: bool = False) -> None:
         self.now_s = 0.0
         self.end_s = 0.0
         self.reading = Reading(document(1))
@@ -42,7 +42,7 @@ class World:
         self.records: list[Record] = []
         self.reports: list[str] = []
         self.alive_s: list[float] = []
-        self._waiting: list[tuple[float, Done]] = []
+        self._waiting: list[tuple[float, Done | Registered]] = []
         self.exporter = Exporter(
             "w",
             self,
@@ -53,6 +53,7 @@ class World:
             lambda: self.now_s,
             lambda: self.now_s,
             lambda: 0.0,
+            has_claims=has_claims,
         )
 
     def run(self, seconds: float) -> None:
@@ -99,10 +100,13 @@ class World:
             result = call()
         except Exception as error:  # noqa: BLE001 - as a thread does
             result = error
-        self._waiting.append((self.now_s + self.request_s, Done(number, result)))
+        self.post(self.request_s, Done(number, result))
+
+    def post(self, after_s: float, message: Done | Registered) -> None:
+        self._waiting.append((self.now_s + after_s, message))
         self._waiting.sort(key=lambda message: message[0])
 
-    def wait(self, timeout_s: float) -> Stop | Done | None:
+    def wait(self, timeout_s: float) -> Stop | Done | Registered | None:
         assert 0.0 <= timeout_s <= LOOK_S
         until_s = self.now_s + timeout_s
         if self._waiting and self._waiting[0][0] <= min(until_s, self.end_s):

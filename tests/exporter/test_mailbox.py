@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from nri_numamem.apiserver.client import Answer, RequestError
-from nri_numamem.exporter.mailbox import Done, Mailbox, Stop
+from nri_numamem.exporter.mailbox import Done, Mailbox, Registered, Stop
 
 WAIT_S = 30.0
 ANSWER = Answer(200, {"kind": "Node"})
@@ -26,6 +26,11 @@ def test_nothing_arrives(mailbox: Mailbox) -> None:
 def test_the_result_of_a_call(mailbox: Mailbox) -> None:
     mailbox.start(7, lambda: ANSWER)
     assert mailbox.wait(WAIT_S) == Done(7, ANSWER)
+
+
+def test_a_message_of_another_thread(mailbox: Mailbox) -> None:
+    threading.Thread(target=mailbox.post, args=(Registered(""),)).start()
+    assert mailbox.wait(WAIT_S) == Registered("")
 
 
 def test_a_call_that_fails(mailbox: Mailbox) -> None:

@@ -1,15 +1,16 @@
 """Files of the agent and the plugin: a round trip, and files that cannot be used."""
 
 import json
-import os
-import socket
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
-from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent
+from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent, Intents
+from nri_numamem.observe.files import replace_file
 
 CLAIM = Claim(
     "uid-1",
@@ -22,52 +23,52 @@ INTENT = Intent(CLAIM, "attempt-1")
 
 
 def test_intents_and_answers_are_the_same_after_a_round_trip(tmp_path: Path) -> None:
-    assert claim_files.read_intents(tmp_path) == ((), (), frozenset())
+    assert claim_files.read_intents(tmp_path) == Intents()
     assert claim_files.read_answers(tmp_path) == {}
-    claim_files.write_intent(tmp_path, INTENT)
-    claim_files.write_answer(tmp_path, "uid-1", Answer("attempt-1", "no room"))
-    assert claim_files.read_intents(tmp_path) == ((INTENT,), (), frozenset({"uid-1"}))
-    answer = Answer("attempt-1", "no room")
-    assert claim_files.read_answers(tmp_path) == {"uid-1": answer}
-    assert claim_files.read_answer(tmp_path, "uid-1") == answer
-    for _ in range(2):
-        claim_files.remove_intent(tmp_path, "uid-1")
-        claim_files.remove_answer(tmp_path, "uid-1")
-    assert claim_files.read_intents(tmp_path).found == ()
-    assert claim_files.read_answer(tmp_path, "uid-1") is None
+    other = Intent(replace(CLAIM, uid="uid-0", pods=frozenset()), "attempt-2")
+    claim_files.write_intents(tmp_path, [INTENT, other])
+    answers = {"uid-1": Answer("attempt-1", "no room"), "uid-0": Answer("attempt-2")}
+    claim_files.write_answers(tmp_path, answers)
+    found = claim_files.read_intents(tmp_path)
+    assert found == ((other, INTENT), (), frozenset({"uid-0", "uid-1"}))
+    assert claim_files.read_answers(tmp_path) == answers
+    claim_files.write_intents(tmp_path, [])
+    assert claim_files.read_intents(tmp_path) == Intents()
 
 
 def test_files_are_for_root_only(tmp_path: Path) -> None:
     directory = claim_files.directory_of(tmp_path / "lib" / "nri_numamem_state")
     assert directory == tmp_path / "lib" / "claims"
-    claim_files.make_directories(directory)
-    claim_files.write_intent(directory, INTENT)
-    modes = [path.stat().st_mode & 0o777 for path in (directory / "intents",)]
-    assert modes == [0o700]
-    assert claim_files.intent_file(directory, "uid-1").stat().st_mode & 0o777 == 0o600
+    claim_files.write_intents(directory, [INTENT])
+    file = claim_files.intents_file(directory)
+    assert [path.stat().st_mode & 0o777 for path in (file.parent, file)] == [0o700, 0o600]
 
 
-def test_an_intent_wakes_the_plugin(tmp_path: Path) -> None:
-    claim_files.make_directories(tmp_path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.bind(str(claim_files.wake_socket(tmp_path)))
-        sock.settimeout(10)
-        claim_files.write_intent(tmp_path, INTENT)
-        assert sock.recv(10)
-        claim_files.remove_intent(tmp_path, "uid-1")
-        assert sock.recv(10)
+def test_each_side_wakes_the_other(tmp_path: Path) -> None:
+    intents, answers = claim_files.intents_file(tmp_path), claim_files.answers_file(tmp_path)
+    claim_files.write_intents(tmp_path, [INTENT])  # no process waits yet
+    for _ in range(2):  # the socket of a process that was killed is replaced
+        with claim_files.listen(answers) as plugin, claim_files.listen(intents) as agent:
+            plugin.settimeout(10)
+            agent.settimeout(10)
+            claim_files.write_intents(tmp_path, [INTENT])
+            assert plugin.recv(10)
+            claim_files.write_answers(tmp_path, {})
+            assert agent.recv(10)
+
+
+def test_a_socket_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    directory = tmp_path / ("x" * 100)  # a socket's path has at most 107 bytes
+    with pytest.raises(OSError, match="AF_UNIX path too long"):
+        claim_files.listen(claim_files.answers_file(directory))
 
 
 @pytest.mark.parametrize("uid", ["", "../x", "a/b", ".x", "x" * 101, "a b", "ä"])
-def test_a_uid_that_is_no_file_name_is_an_error(tmp_path: Path, uid: str) -> None:
-    for call in (claim_files.intent_file, claim_files.answer_file):
-        with pytest.raises(ValueError, match="is not the uid of a claim"):
-            call(tmp_path, uid)
+def test_other_texts_are_no_uids(uid: str) -> None:
+    assert not claim_files.is_uid(uid)
 
 
-DOCUMENT = {
-    "version": 1,
-    "uid": "uid-1",
+ENTRY = {
     "namespace": "ns",
     "name": "c",
     "attempt": "a",
@@ -77,58 +78,53 @@ DOCUMENT = {
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("uid", "entry", "text"),
     [
-        ({"version": 2}, "not a document of version 1"),
-        ({"uid": "uid-2"}, "uid 'uid-2' is not that of the file name"),
-        ({"name": 1}, "name is not a text"),
-        ({"pods": "x"}, "pods is not a list of texts"),
-        ({"pods": [1]}, "pods is not a list of texts"),
-        ({"requests": {}}, "requests is not an object with entries"),
-        ({"requests": {"mem": "memory"}}, "requests.mem: 'memory' is not RESOURCE@NODE=BYTES"),
+        ("../x", ENTRY, "not the uid of a claim"),
+        ("uid-2", [], "not an object"),
+        ("uid-2", {**ENTRY, "name": 1}, "name is not a text"),
+        ("uid-2", {**ENTRY, "pods": "x"}, "pods is not a list of texts"),
+        ("uid-2", {**ENTRY, "pods": [1]}, "pods is not a list of texts"),
+        ("uid-2", {**ENTRY, "requests": {}}, "requests is not an object with entries"),
+        (
+            "uid-2",
+            {**ENTRY, "requests": {"mem": "memory"}},
+            "requests.mem: 'memory' is not RESOURCE@NODE=BYTES",
+        ),
     ],
 )
 def test_an_intent_that_cannot_be_used_is_a_problem(
-    tmp_path: Path, change: dict[str, object], text: str
+    tmp_path: Path, uid: str, entry: object, text: str
 ) -> None:
-    claim_files.write_intent(tmp_path, INTENT)
-    path = claim_files.intent_file(tmp_path, "uid-1")
-    path.write_text(json.dumps({**DOCUMENT, **change}))
+    path = claim_files.intents_file(tmp_path)
+    claims = {"uid-1": ENTRY, uid: entry}
+    replace_file(path, json.dumps({"version": 1, "claims": claims}).encode())
     found = claim_files.read_intents(tmp_path)
-    assert found == ((), (f"{path}: {text}",), frozenset({"uid-1"}))
+    assert [each.claim.uid for each in found.found] == ["uid-1"]
+    assert found.problems == (f"{path}: {uid!r}: {text}",)
+    assert found.uids == {"uid-1", uid}
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 60_000, b" " * (65 << 10)])
-def test_other_bytes_are_a_problem(tmp_path: Path, data: bytes) -> None:
-    claim_files.write_intent(tmp_path, INTENT)
-    path = claim_files.intent_file(tmp_path, "uid-1")
-    path.write_bytes(data)
-    (problem,) = claim_files.read_intents(tmp_path).problems
-    assert problem.startswith(f"{path}: ")
-    assert "\n" not in problem
-    claim_files.write_answer(tmp_path, "uid-1", Answer("a"))
-    claim_files.answer_file(tmp_path, "uid-1").write_bytes(data)
-    assert claim_files.read_answers(tmp_path) == {}
-    with pytest.raises(ClaimFileError):
-        claim_files.read_answer(tmp_path, "uid-1")
-
-
-def test_other_files_are_not_read(tmp_path: Path) -> None:
-    claim_files.write_intent(tmp_path, INTENT)
-    directory = tmp_path / "intents"
-    (directory / ".uid-2.json.new").write_text("half")
-    (directory / "notes.txt").write_text("")
-    (directory / "-.json").write_text("")
-    os.mkfifo(directory / "pipe.json")
-    found = claim_files.read_intents(tmp_path)
-    assert found.found == (INTENT,)
-    assert found.problems == (f"{directory}/pipe.json: it is not a regular file",)
-
-
-def test_an_intent_that_is_removed_meanwhile_is_no_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim_files.write_intent(tmp_path, INTENT)
-    gone = tmp_path / "gone.json"
-    monkeypatch.setattr(claim_files, "_files", lambda _directory: iter([gone]))
-    assert claim_files.read_intents(tmp_path) == ((), (), frozenset({"gone"}))
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 60_000, "not JSON"),
+        (b"[]", "not a document of version 1"),
+        (b'{"version": 2}', "not a document of version 1"),
+        (b'{"version": 1}', "claims is not an object"),
+        (b'{"version": 1, "claims": []}', "claims is not an object"),
+        (b" " * ((8 << 20) + 1), "more than 8388608 bytes"),
+    ],
+)
+def test_other_bytes_are_an_error(tmp_path: Path, data: bytes, text: str) -> None:
+    files = claim_files.intents_file(tmp_path), claim_files.answers_file(tmp_path)
+    calls: list[Callable[[Path], object]] = [claim_files.read_intents, claim_files.read_answers]
+    for path, call in zip(files, calls, strict=True):
+        replace_file(path, data)
+        with pytest.raises(ClaimFileError) as error:
+            call(tmp_path)
+        assert str(error.value).startswith(f"{path}: {text}")
+        assert "\n" not in str(error.value)

@@ -13,6 +13,7 @@ import yaml
 from nri_numamem.apiserver.access import SERVICE_ACCOUNT
 from nri_numamem.cli.export.kubelet import socket_of
 from nri_numamem.cli.main import new_parser
+from nri_numamem.config.claims import ClaimSettings
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.settings import (
     KEYS,
@@ -35,7 +36,7 @@ MONITORING = {
     for name in ("podMonitor", "rules", "dashboard")
 }
 
-HOOK_DIRECTORY = "/opt/nri-numamem/bin"
+HOOK_DIRECTORY, CDI_DIRECTORY = "/opt/nri-numamem/bin", "/var/run/cdi"
 CREATED = "DirectoryOrCreate"
 FEATURES = {
     "claims.enabled": True,
@@ -57,6 +58,13 @@ def pod_of(values: Mapping[str, object] | None = None, name: str = NAME) -> Mani
 def container_of(values: Mapping[str, object] | None = None, name: str = NAME) -> Manifest:
     (container,) = pod_of(values, name)["containers"]
     found: Manifest = container
+    return found
+
+
+def config_of(values: Mapping[str, object]) -> object:
+    """Return the plugin's configuration in the ConfigMap."""
+    config = only(validated(render_chart(values)), "ConfigMap")["data"][DEFAULT_CONFIG.name]
+    found: object = yaml.safe_load(config)
     return found
 
 
@@ -192,7 +200,8 @@ def test_helm_finds_nothing_to_criticize() -> None:
             "extraEnv": {"MALLOC_ARENA_MAX": 2},
             "seLinuxOptions": {"type": "spc_t"},
         },
-        FEATURES,
+        # test_helm_claims.py has what claims add.
+        {**FEATURES, "claims.enabled": False},
         # What users of nri-plugins set to switch something off.
         {"tolerations": [], "affinity": None, "nodeSelector": None, "resources.limits": None},
     ],
@@ -274,18 +283,37 @@ def test_features_have_what_they_need_and_nothing_else() -> None:
 
 @manifests.needs_tools
 def test_an_init_container_writes_the_hook_program_of_claims() -> None:
-    """test_image_life.py runs it. The plugin's container stays as it is, without the mount."""
+    """test_image_life.py runs it. The plugin's container has no mount of its directory."""
     pod = pod_of({"claims.enabled": True})
     (init,) = pod["initContainers"]
     (mount,) = init["volumeMounts"]
-    added = {"name": mount["name"], "hostPath": {"path": HOOK_DIRECTORY, "type": CREATED}}
-    assert [volume for volume in pod["volumes"] if volume not in pod_of()["volumes"]] == [added]
+    added = [
+        {"name": "cdi", "hostPath": {"path": CDI_DIRECTORY, "type": CREATED}},
+        {"name": mount["name"], "hostPath": {"path": HOOK_DIRECTORY, "type": CREATED}},
+    ]
+    assert [volume for volume in pod["volumes"] if volume not in pod_of()["volumes"]] == added
     assert mount == {"name": "claim-hook", "mountPath": HOOK_DIRECTORY}
     assert init["args"] == ["install", f"--claim-hook={HOOK_DIRECTORY}/claim-hook"]
     assert new_parser(["install"]).parse_args(init["args"]).claim_hook
-    assert container_of({"claims.enabled": True}) == container_of()
+    plugin = container_of({"claims.enabled": True})
+    cdi = {"name": "cdi", "mountPath": CDI_DIRECTORY}
+    assert [each for each in plugin["volumeMounts"] if each != cdi] == container_of()[
+        "volumeMounts"
+    ]
+    assert {**plugin, "volumeMounts": []} == {**container_of(), "volumeMounts": []}
     for key in ("image", "imagePullPolicy", "resources", "securityContext"):
         assert init[key] == container_of()[key]
+
+
+@manifests.needs_tools
+def test_the_value_for_claims_is_in_the_settings() -> None:
+    values = {"claims.enabled": True, "config.topologyManagerPolicy": "restricted"}
+    settings = settings_from_mapping(config_of(values))
+    assert settings.claims == ClaimSettings(
+        enabled=True, hook_program=f"{HOOK_DIRECTORY}/claim-hook", cdi_directory=CDI_DIRECTORY
+    )
+    assert settings.topology_manager_policy == "restricted"
+    assert not settings_from_mapping(config_of({})).claims.enabled
 
 
 @manifests.needs_tools

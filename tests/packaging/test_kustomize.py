@@ -135,13 +135,17 @@ def test_the_pod_with_the_hook_program_of_claims_is_that_of_the_chart(
     folder = write(tmp_path, {"resources": [resource], "components": [component]})
     found = validated(manifests.output_of("kustomize", "build", folder))
     chart = validated(render_chart({"claims.enabled": True, **OVERLAYS[overlay]}))
-    ours, theirs = (pod_of(only(each, "DaemonSet")) for each in (found, chart))
+    ours, theirs = (pod_of(each["DaemonSet", NAME]) for each in (found, chart))
     assert by_name(ours) == by_name(theirs)
 
 
 def by_name(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod without the order of its volumes."""
-    return {**pod, "volumes": {volume["name"]: volume for volume in pod["volumes"]}}
+    """Return a pod without the order of its volumes and mounts."""
+    plugin, *others = pod["containers"]
+    mounts = {mount["name"]: mount for mount in plugin["volumeMounts"]}
+    containers = [{**plugin, "volumeMounts": mounts}, *others]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return {**pod, "containers": containers, "volumes": volumes}
 
 
 EXPORT = f"{NAME}-export"

@@ -20,7 +20,11 @@ from nri_numamem.config.claims import CDI_DIRECTORY
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon import external
+from nri_numamem.export.resourceslice import DRIVER
+from nri_numamem.exporter.claims import CALLS
 from nri_numamem.exporter.loop import REQUEST_S
+from nri_numamem.kubelet.dra import driver_socket, registration_socket
+from nri_numamem.observe.claim_files import directory_of, intents_file
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,6 +132,29 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
     # A wrong command line is exit status 2.
     assert service["RestartPreventExitStatus"] == ["2"]
     assert "WatchdogSec" in service
+
+
+def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Path) -> None:
+    (block,) = re.findall(
+        r"```ini\n(\[Service\]\nExecStart=\n.*?)```", DOCUMENT.read_text(), re.DOTALL
+    )
+    file = tmp_path / "claims.conf"
+    file.write_text(block)
+    service = _settings("Service", file)
+    reset, command = service["ExecStart"]
+    assert reset == ""
+    program, *arguments, options = command.split()
+    assert (program, options) == (PROGRAM, "$EXPORT_OPTIONS")
+    assert main.new_parser(["agent"]).parse(arguments).claims
+    kubelet = Path("/var/lib/kubelet")
+    written = {Path("/var/lib") / name for name in service["StateDirectory"][0].split()}
+    written |= set(map(Path, service["ReadWritePaths"]))
+    assert written == {
+        intents_file(directory_of(Path(STATE_FILE))).parent,
+        driver_socket(kubelet, DRIVER).parent,
+        registration_socket(kubelet, DRIVER).parent,
+    }
+    assert int(service["TasksMax"][0]) > CALLS + 32
 
 
 def test_the_exporter_depends_on_no_other_service() -> None:

@@ -25,7 +25,7 @@ def program() -> ModuleType:
 def options_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    return set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    return set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
 
 
 def test_the_man_page_has_all_commands_and_options(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from nri_numamem.memorymanager import State
+from nri_numamem.memorymanager.claims import prepare
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import scenario_from_document
@@ -436,6 +438,15 @@ def test_an_admission_that_is_only_tried_changes_nothing() -> None:
     }
     assert player.state is before
     assert player.play(admit_b).rejection is not None
+
+
+def test_pods_are_placed_beside_a_claim_that_was_charged() -> None:
+    played = scenario_from_document(scenario({"admit": {"pod": "a"}}, pods=[pod("a", "5Gi")]))
+    player = Player(played)
+    charged = prepare(player.accounting, "claim", {0: {"memory": 6 * GI}})
+    assert isinstance(charged, State)
+    player.replace_accounting(charged)
+    assert player.play(played.steps[0]).cpuset_mems == {"c0": "1"}
 
 
 @pytest.mark.parametrize("action", ["use", "lastResort"])

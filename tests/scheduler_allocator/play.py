@@ -17,6 +17,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
+from nri_numamem.export.claimtemplate import CPU_CLASS, Needs
 from nri_numamem.export.noderesourcetopology import Host
 from nri_numamem.export.resourceslice import device_classes, resource_slice
 from nri_numamem.memorymanager import Reservation, State
@@ -31,13 +32,7 @@ from tests.kubelet_managers.cpu_lives import (
     random_life,
     reserved_cpus,
 )
-from tests.scheduler_allocator.claims import (
-    NODE_NAME,
-    cpu_class,
-    cpu_slice,
-    of_pod,
-    of_pod_on_two_nodes,
-)
+from tests.scheduler_allocator.claims import NODE_NAME, claim_of, class_of, cpu_slice
 
 
 class Order(Enum):
@@ -112,9 +107,9 @@ def play(life: CpuLife, number: int, order: Order, scheduler: Scheduler) -> Outc
     return found
 
 
-def _number(device: str) -> int:
-    """Return the NUMA node of a device by its name: `memory-1`, `cpudevnuma001`."""
-    return int(device.lstrip(ascii_lowercase + "-"))
+def number_of(device: str) -> int:
+    """Return the NUMA node at the end of a device's name: `memory-1`, `cpudevnuma001`."""
+    return int(device.rpartition("-")[2].lstrip(ascii_lowercase))
 
 
 class _Host:
@@ -135,13 +130,14 @@ class _Host:
 
     def start(self, request: Request) -> Outcome | None:
         """Allocate the pod's claim."""
-        claim = of_pod_on_two_nodes if _needs_two_nodes(request) else of_pod
-        results = self._scheduler.allocate(claim(request.name, request.memory_bytes, request.cpus))
+        nodes = 1 + _needs_two_nodes(request)
+        needs = Needs({"memory": request.memory_bytes}, request.cpus, nodes=nodes)
+        results = self._scheduler.allocate(claim_of(request.name, needs))
         if not results:
             return None
-        nodes = {each["request"]: _number(each["device"]) for each in results}
+        found = {each["request"]: number_of(each["device"]) for each in results}
         memory, cpus = (
-            tuple(node for name, node in nodes.items() if name.startswith(kind))
+            tuple(node for name, node in found.items() if name.startswith(kind))
             for kind in ("mem", "cpus")
         )
         self._charge(request, NodeSet(memory))
@@ -167,4 +163,6 @@ class _Host:
         if self._order is Order.NODE_IDS:
             spec: Any = made["spec"]
             spec["devices"].sort(key=lambda device: device["name"])
-        self._scheduler.publish([made, self._cpus], [*device_classes(["memory"]), cpu_class()])
+        self._scheduler.publish(
+            [made, self._cpus], [*device_classes(["memory"]), class_of(CPU_CLASS)]
+        )

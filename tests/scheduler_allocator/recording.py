@@ -22,6 +22,7 @@ from typing import Any
 from tests.kubelet_managers.answers import ask, build
 from tests.kubelet_managers.cpu_lives import SHAPES, CpuLife
 from tests.kubelet_managers.static_cpus import StaleRecordingError, kubernetes_version, of_kubelet
+from tests.scheduler_allocator import examples
 from tests.scheduler_allocator.allocator import PROGRAM, SOURCE, Allocator
 from tests.scheduler_allocator.play import (
     TWO_NODES,
@@ -121,6 +122,7 @@ def record(managers: Path, allocator: Path, path: Path = RECORDED) -> None:
                 name: found if isinstance(found, str) else found[2] for name, found in each.items()
             }
             lines.append(_line(life, number, scheduler, kubelet))
+        examples.record(scheduler)
     text = "".join(f"{line}\n" for line in lines)
     path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.kubelet_managers.cpu_lives import GI, SHAPES
 from tests.kubelet_managers.static_cpus import StaleRecordingError
 from tests.scheduler_allocator.compare import HEADER, KUBELET, Life, figures, rows
-from tests.scheduler_allocator.play import Order, Outcomes
+from tests.scheduler_allocator.play import Order, Outcome, Outcomes
 from tests.scheduler_allocator.recording import ALL_SHAPES, LIVES, RECORDED, recorded
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def test_cpus_and_memory_are_on_one_node(lives: list[Life]) -> None:
 
 def test_claims_of_two_nodes_get_two_empty_nodes(lives: list[Life]) -> None:
     """``play`` checks that no NUMA node of a group has another claim."""
-    on_two, refused = 0, 0
+    on_two, near, refused = 0, 0, 0
     for life, _, outcomes in lives[len(SHAPES) * LIVES :]:
         big = {step.starts.name for step in life.steps if step.starts.memory_bytes == 80 * GI}
         for each in outcomes.values():
@@ -53,9 +53,17 @@ def test_claims_of_two_nodes_get_two_empty_nodes(lives: list[Life]) -> None:
                 if found is not None:
                     assert len(set(found.memory_nodes)) == 1 + (name in big)
                 on_two += name in big and found is not None
+                near += name in big and found is not None and _is_pair(found)
                 refused += name in big and found is None
     assert on_two > 500
+    assert 0.95 < near / on_two < 1  # the others found no empty pair
     assert refused > 500
+
+
+def _is_pair(found: Outcome) -> bool:
+    """Return whether two NUMA nodes are those of one socket."""
+    first, second = found.memory_nodes
+    return first ^ 1 == second
 
 
 def test_the_fullest_node_first_uses_more_memory(lives: list[Life]) -> None:

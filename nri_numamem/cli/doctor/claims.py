@@ -8,7 +8,7 @@ from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation import hook_program
 from nri_numamem.cli.runtimes import Runtime, runtimes
 from nri_numamem.config.settings import Settings
-from nri_numamem.observe.claim_files import directory_of, read_answers, read_intents
+from nri_numamem.observe.claim_files import ClaimFileError, directory_of, read_answers, read_intents
 from nri_numamem.observe.files import reason_of
 
 _REGISTRATION = "/var/lib/kubelet/plugins_registry/numamem.io-reg.sock"
@@ -76,6 +76,9 @@ def _check_intents(host: Host, settings: Settings) -> Iterator[Finding]:
         intents, replies = read_intents(directory), read_answers(directory)
     except OSError as error:
         yield Finding("claims", Verdict.UNKNOWN, f"{directory}: {reason_of(error)}", "run as root")
+        return
+    except ClaimFileError as error:
+        yield Finding("claims", Verdict.FAIL, str(error), "restart agent and plugin")
         return
     count = len(intents.uids)
     if count and not settings.claims.enabled:

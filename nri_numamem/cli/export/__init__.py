@@ -4,7 +4,8 @@ It also writes Events of pods.
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
 object, ``nri_numamem.exporter`` keeps it in the API server up to date. ``server`` deletes it there,
-and ``podresources`` serves the kubelet's PodResources API with the plugin's memory.
+``podresources`` serves the kubelet's PodResources API with the plugin's memory, and ``claims`` is
+the driver of resource claims, an option of ``nri-numamem agent``.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from nri_numamem.apiserver.access import hide_from_other_processes
+from nri_numamem.apiserver.access import Access, hide_from_other_processes
 from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.export.collect import HostInputs, collect
 from nri_numamem.cli.export.server import (
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     live.add_arguments(parser)
     _add_kubelet_arguments(parser)
     add_log_arguments(parser, "log on standard error")
-    parser.set_defaults(log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0])
+    parser.set_defaults(log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0], claims=False)
     parser.epilog = (
         "Without --dry-run or --delete it keeps the object in the API server up to date until "
         "SIGTERM. Needs root, because only root can read the state directory. With --dry-run each "
@@ -97,8 +98,8 @@ def _add_actions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resource-slice",
         action="store_true",
-        help="with --dry-run, print a ResourceSlice and its DeviceClasses instead: what resource "
-        "claims could get; nothing writes them yet",
+        help="with --dry-run, print the ResourceSlice for resource claims and its DeviceClasses "
+        "instead; `nri-numamem agent --claims` writes the slice",
     )
     parser.add_argument(
         "--no-write",
@@ -156,13 +157,17 @@ def main(args: argparse.Namespace) -> int:
     if args.delete_all:
         return _delete(args, None)
     if args.resource_slice and not args.dry_run:
-        raise UsageError("--resource-slice needs --dry-run: nothing writes a ResourceSlice yet")
+        raise UsageError(
+            "--resource-slice needs --dry-run; to write it: nri-numamem agent --claims"
+        )
     name = node_name_of(args.node_name)
     if args.delete:
         return _delete(args, name)
     reserved_cpus = _cpus(args.reserved_cpus)
     if args.dry_run:
         return _print(args, name, reserved_cpus)
+    if args.no_write and args.claims:
+        raise UsageError("--claims needs the API server; remove --no-write")
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
     return _write(args, name, reserved_cpus)
@@ -215,7 +220,7 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
     emit(ExportStarted(node_name=node_name, server=server))
     notifier = Notifier(os.environ)
     mailbox = Mailbox()
-    with mailbox, serving:
+    with mailbox, serving, _driving(args, node_name, access, mailbox, emit):
         if access is None:
             _wait(mailbox, notifier)
         else:
@@ -229,6 +234,7 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
                 time.monotonic,
                 time.time,
                 _random,
+                has_claims=args.claims,
             ).run()
         notifier.stopping()
     emit(ExportStopped())
@@ -247,6 +253,21 @@ def _serving(
     from nri_numamem.cli.export.podresources import path_of, serving  # noqa: PLC0415 - gRPC
 
     return serving(path_of(args.podresources), args, emit)
+
+
+def _driving(
+    args: argparse.Namespace,
+    node_name: str,
+    access: Callable[[], Access] | None,
+    mailbox: Mailbox,
+    emit: Callable[[Record], None],
+) -> AbstractContextManager[None]:
+    """Return a context that is the driver of resource claims if ``--claims`` is given."""
+    if not args.claims or access is None:
+        return nullcontext()
+    from nri_numamem.cli.export import claims  # noqa: PLC0415 - gRPC
+
+    return claims.serving(args, node_name, access, mailbox.post, emit)
 
 
 def _wait(mailbox: Mailbox, notifier: Notifier) -> None:

@@ -32,6 +32,7 @@ from nri_numamem.export.noderesourcetopology import (
     zone_nodes,
 )
 from nri_numamem.export.pods import counted_pods
+from nri_numamem.export.resourceslice import resource_slice
 from nri_numamem.exporter.loop import Reading
 from nri_numamem.host.hugepages import PoolDirectories, read_pool_use
 from nri_numamem.host.pod_cgroups import cpu_requests, guaranteed_pods, has_pod_cgroups, other_pods
@@ -205,14 +206,15 @@ class HostInputs:
         self._files = collected.files
         host, problems = collected.host, collected.problems
         document = None if host is None else noderesourcetopology(host)
+        of_claims = None if host is None or not self._args.claims else resource_slice(host)
+        reading = Reading(document, problems, resource_slice=of_claims)
         if self._pod_events is None:
-            return Reading(document, problems)
+            return reading
         try:
-            events = self._pod_events.read(collected.state_file)
+            return replace(reading, events=self._pod_events.read(collected.state_file))
         except OSError as error:
             text = f"no Events of pods: cannot read the history: {reason_of(error)}"
-            return Reading(document, (*problems, Problem(Input.HISTORY, text)))
-        return Reading(document, problems, events)
+            return replace(reading, problems=(*problems, Problem(Input.HISTORY, text)))
 
     def _stamps(self) -> Iterator[Hashable]:
         yield tuple(map(_file_stamp, self._files))

@@ -91,10 +91,19 @@ def collect_accounting(args: argparse.Namespace) -> Facts:
     return _with_use(_with_state(facts, roots), roots)
 
 
+def state_file_of(args: argparse.Namespace) -> str:
+    """Return the path of the plugin's state file, "" if it has none; raise UsageError."""
+    return _state_file(args, _settings(args.config, args.root)[0])
+
+
+def _state_file(args: argparse.Namespace, settings: Settings) -> str:
+    file = settings.state_file_or_default if args.state_file is None else args.state_file
+    return file and str(below(args.root, Path(file)))
+
+
 def _of_plugin(args: argparse.Namespace) -> Facts:
     settings, origin, problem = _settings(args.config, args.root)
-    file = settings.state_file_or_default if args.state_file is None else args.state_file
-    file = file and str(below(args.root, Path(file)))
+    file = _state_file(args, settings)
     facts = Facts(time.time(), settings, origin, file)
     if file:
         facts = replace(facts, holder=_holder(lock_file_of(Path(file))))

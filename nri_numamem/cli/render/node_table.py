@@ -232,8 +232,8 @@ def _containers_by_node(
 def _containers(
     accounting: StateJson, pod_names: Mapping[str, str]
 ) -> Iterable[tuple[str, NodeSet]]:
-    """Yield "pod/container" and its nodes."""
+    """Yield "pod/container" and its nodes; what is not a container has no second part."""
     for uid, containers in accounting["entries"].items():
         for name, blocks in containers.items():
             nodes = NodeSet(n for block in blocks for n in block["numaAffinity"])
-            yield escape(f"{pod_names.get(uid, uid)}/{name}"), nodes
+            yield escape("/".join(filter(None, (pod_names.get(uid, uid), name)))), nodes

@@ -8,6 +8,7 @@ this host as it is.
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.host_arguments import plugin_settings, roots_of
@@ -33,6 +34,7 @@ from nri_numamem.config.settings import Settings, SettingsError
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.host.movable_memory import movable_memory
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.kubelet.claims import claim_specs
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.kubelet.state_file import CheckpointError, parse_checkpoint, verify
 from nri_numamem.kubelet.workload import (
@@ -66,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="a scenario in YAML or JSON, or objects as kubectl get -o yaml prints them (Pod, "
-        "Deployment, StatefulSet, DaemonSet, Job, CronJob, List); - is standard input",
+        "Deployment, StatefulSet, DaemonSet, Job, CronJob, List, with the templates of their "
+        "resource claims); - is standard input",
     )
     add_output_argument(parser)
     parser.add_argument(
@@ -148,6 +151,7 @@ def _try_objects(args: argparse.Namespace, content: bytes, documents: Sequence[o
     if not workloads:
         raise UsageError(f"{origin}: no pods; give a {', a '.join(KINDS[:4])}, a Job or a CronJob")
     host, title = _host_now(args) if args.now else _empty_host(args)
+    host = replace(host, claim_specs=claim_specs(documents))
     result = try_workloads(host, workloads, args.without)
     if args.output != "table":
         print_document(workload_document(result), args.output)

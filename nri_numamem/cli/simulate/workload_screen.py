@@ -1,16 +1,19 @@
 """Tried objects of Kubernetes, for people."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import listed
+from nri_numamem.cli.simulate.claims import ClaimTrial
 from nri_numamem.cli.simulate.screen import amounts_text, confined_text, show_rejection
 from nri_numamem.cli.simulate.workloads import Result, Trial
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
+from nri_numamem.export.claimfit import Device, Option
 from nri_numamem.memorymanager.state_json import state_json
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import NodeSet, humanize_bytes
 from nri_numamem.scenario.outcome import ConfinedResult
 
 # Of pods that fit on the same nodes.
@@ -34,6 +37,8 @@ def show(result: Result, title: str, *, is_summary: bool) -> None:
         else:
             screen.heading(title)
             screen.labelled("request", escape(_request(trial)))
+            for claim in trial.claims:
+                show_claim(screen, claim)
         for text in _places(trial):
             screen.labelled("result", escape(text), "green")
         if trial.rejection is not None:
@@ -55,9 +60,46 @@ def show(result: Result, title: str, *, is_summary: bool) -> None:
     screen.text("CPUs and devices are not considered.")
 
 
+def show_claim(screen: Screen, trial: ClaimTrial) -> None:
+    """Print a claim, and for each request which NUMA nodes have room for it."""
+    kind, namespace, name = trial.claim.source
+    text = f"{trial.claim.name}: {kind} {namespace}/{name}"
+    if trial.fit is None:
+        screen.labelled("claim", escape(f"{text}: {trial.problem}"))
+        return
+    screen.labelled("claim", escape(text))
+    for option in dict.fromkeys(replace(option, name="") for option in trial.fit.options):
+        count = f" on each of {option.count} NUMA nodes" if option.count > 1 else ""
+        nodes = ", ".join(
+            _room(option, device)
+            for device in sorted(trial.fit.devices, key=lambda each: each.node_id)
+            if device.resource == option.resource
+        )
+        wanted = f"{option.resource} {humanize_bytes(option.size_bytes, round_up=True)}{count}"
+        screen.labelled("", escape(f"{wanted}: {nodes or 'no NUMA node has it'}"))
+    if trial.fit.others:
+        screen.labelled("", escape(f"not considered: {', '.join(trial.fit.others)}"))
+    if not trial.fits:
+        problem = trial.problem or "no NUMA nodes have room for all requests: the pod stays Pending"
+        screen.labelled("", escape(problem), "red")
+
+
+def _room(option: Option, device: Device) -> str:
+    """Return whether a device has room for a request, with amounts."""
+    node = f"node {device.node_id}"
+    short = option.size_bytes - device.free_bytes
+    if short > 0:
+        return f"{node} {humanize_bytes(short, round_up=True)} short"
+    if not device.fits(option):
+        return f"{node} not empty"
+    return f"{node} has {humanize_bytes(device.free_bytes)}"
+
+
 def verdict(trial: Trial) -> str:
     """Return whether the pods of an object fit."""
     wanted, fit = trial.workload.replicas, len(trial.placed)
+    if any(each.problem for each in trial.claims):
+        return "its claim cannot be evaluated"
     if trial.runs_on is not None:
         return "runs already"
     if trial.placed and not any(any(mems.values()) for _, mems in trial.placed):

@@ -13,6 +13,7 @@ from nri_numamem.cli.live.facts import pod_names
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
+from nri_numamem.cli.simulate.claims import ClaimTrial, ClaimTrials, nodes_of_containers
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
@@ -20,6 +21,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.ending_pods import find_pods, with_pods
 from nri_numamem.engine.queries.rebalance import ContainerFacts
+from nri_numamem.kubelet.claims import ClaimKey, claims_of, users_of
 from nri_numamem.kubelet.workload import Workload
 from nri_numamem.memorymanager import PoolUse, Rejection, State
 from nri_numamem.memorymanager.rebalance import Rebalancing
@@ -54,11 +56,13 @@ class Trial:
     """The nodes of a pod that runs already, and is not tried; None for others."""
     confined: Mapping[str, ConfinedResult] = field(default_factory=dict)
     """Container -> the nodes that it gets by the setting `partitions`, if it is not pinned."""
+    claims: tuple[ClaimTrial, ...] = ()
+    """Of the pod that was tried last."""
 
     @property
     def fits(self) -> bool:
         """Return whether all its pods fit or run."""
-        return self.rejection is None
+        return self.rejection is None and all(each.fits for each in self.claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ class Host:
     pool_use: PoolUse | None = None
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
     """Container id -> what a rebalancing plan must know of it."""
+    claim_specs: Mapping[ClaimKey, object] = field(default_factory=dict)
+    """Of the claims and templates in the file."""
 
 
 def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[str]) -> Result:
@@ -106,12 +112,14 @@ def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[s
     for uid in [_uid_of(state, names, name) for name in without]:
         player.end_pod(uid)
     before = player.accounting
+    claims = ClaimTrials(context, host.pool_use, host.claim_specs)
     trials: list[Trial] = []
     accountings: list[State] = []
     for workload in workloads:
-        trials.append(_try(host, player, pods, workload))
+        trial = _try_claims(claims, player, pods, workload)
+        trials.append(trial or _try(host, player, pods, workload))
         accountings.append(player.accounting)
-    names |= {uid: (pod.namespace, pod.name) for uid, pod in pods.items()}
+    names |= {uid: (pod.namespace, pod.name) for uid, pod in pods.items()} | claims.names
     return Result(before, tuple(trials), tuple(accountings), names)
 
 
@@ -132,6 +140,32 @@ def _uid_of(state: EngineState, names: PodNames, wanted: str) -> str:
     raise UsageError(f"--without: the plugin has placed no pod {wanted}; {remedy}")
 
 
+def _try_claims(
+    claims: ClaimTrials, player: Player, pods: dict[str, ScenarioPod], workload: Workload
+) -> Trial | None:
+    """Try the pods of an object with claims of memory; None for others, and for running pods."""
+    first = _pod(workload, 0)
+    if first.pod.uid in player.accounting.assignments or not claims_of(workload):
+        return None
+    placed: list[tuple[str, Mapping[str, str | None]]] = []
+    tried: tuple[ClaimTrial, ...] = ()
+    for number in range(workload.replicas):
+        uid, name = _uid(workload, number), _name(workload, number)
+        accounting, tried = claims.try_pod(player.state, workload, uid, name)
+        if not tried:
+            return None
+        if not all(each.fits for each in tried):
+            break
+        player.replace_accounting(accounting)
+        pods[uid] = replace(first, pod=replace(first.pod, uid=uid), name=name)
+        placed.append((name, nodes_of_containers(workload, tried)))
+    return Trial(workload, first, tuple(placed), claims=tried)
+
+
+def _name(workload: Workload, number: int) -> str:
+    return workload.name if workload.kind == "Pod" else f"{workload.name}-{number}"
+
+
 def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:
     first = _pod(workload, 0)
     running = player.accounting.assignments.get(first.pod.uid)
@@ -142,8 +176,7 @@ def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Wor
     placed: list[tuple[str, Mapping[str, str | None]]] = []
     confined: Mapping[str, ConfinedResult] = {}
     for number in range(workload.replicas):
-        uid = _uid(workload, number)
-        name = workload.name if workload.kind == "Pod" else f"{workload.name}-{number}"
+        uid, name = _uid(workload, number), _name(workload, number)
         pods[uid] = replace(first, pod=replace(first.pod, uid=uid), name=name)
         outcome = player.play(Admit(uid))
         unpinned = next(iter((outcome.unpinned or {}).values()), None)
@@ -194,8 +227,10 @@ def _plan(host: Host, player: Player, uid: str) -> Rebalancing | None:
 
 
 def check_pod(workload: Workload) -> None:
-    """Raise SettingsError, with its path in the document, if the pod is invalid."""
+    """Raise SettingsError or WorkloadError, with its path in the document, if it is invalid."""
     _pod(workload, 0)
+    claims_of(workload)
+    users_of(workload)
 
 
 def _pod(workload: Workload, number: int) -> ScenarioPod:
@@ -239,5 +274,6 @@ def _trial(trial: Trial, names: PodNames) -> dict[str, object]:
         "pods": [{"name": name, "cpusetMems": dict(mems)} for name, mems in trial.placed],
         "confined": {name: each.document for name, each in trial.confined.items()},
         "error": None if rejection is None else error_document(rejection, trial.remedies),
+        "claims": [each.document for each in trial.claims],
         "plan": None if trial.plan is None else rebalancing_document(trial.plan, names),
     }

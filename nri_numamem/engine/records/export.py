@@ -99,6 +99,121 @@ class ExportInputRestored(Record):
     input: Input
 
 
+SliceName = Annotated[str, "name of the ResourceSlice"]
+
+
+@event("driver_registered")
+class DriverRegistered(Record):
+    """The kubelet uses this process as the driver of resource claims."""
+
+
+@event("driver_refused", Level.WARNING, remedy="see `cause`, and the kubelet's log")
+class DriverRefused(Record):
+    """The kubelet does not use this process as the driver of resource claims."""
+
+    cause: Cause
+
+
+@event("driver_failed", Level.ERROR, remedy="report `exception`")
+class DriverFailed(Record):
+    """A call of the kubelet to the driver of resource claims failed because of a bug."""
+
+    method: Annotated[str, "method of the kubelet's interface"]
+    cause: Cause
+    exception: Annotated[str, "traceback"]
+
+
+@event(
+    "slice_written",
+    Level.DEBUG,
+    alternate=AlternateLevel(
+        Level.INFO, "it is the first one, follows a failure, or something else changed the slice"
+    ),
+)
+class SliceWritten(Record):
+    """The ResourceSlice was written to the API server."""
+
+    slice: SliceName
+    generation: Annotated[int, "generation of its pool"]
+    size_bytes: Annotated[int, "size of the slice as JSON"]
+    created: Annotated[bool, "whether the API server had no such slice"]
+    failed_attempts: Annotated[int, "attempts that failed before this one"] = 0
+
+
+@event("slice_write_failed", Level.WARNING, remedy="see `remedy`")
+class SliceWriteFailed(Record):
+    """The ResourceSlice cannot be written; it is tried again after 1 s to 1 min. A failure of the
+    same kind is not recorded again until a write succeeds.
+    """
+
+    slice: SliceName
+    failure: Annotated[
+        str,
+        "credentials, unreachable, unauthorized, forbidden, no_api, dropped, no_node, conflict, "
+        "rejected or server_error; dropped: the API server accepts the slice without capacities "
+        "that can be shared",
+    ]
+    cause: Cause
+    remedy: Remedy
+    http_status: Annotated[int | None, "status of the answer, if there is one"] = None
+
+
+ClaimName = Annotated[str, "name of the ResourceClaim"]
+ClaimNamespace = Annotated[str, "namespace of the claim"]
+ClaimUid = Annotated[str, "UID of the claim"]
+
+
+@event("prepare_succeeded", Level.DEBUG)
+class PrepareSucceeded(Record):
+    """The kubelet has the devices of a resource claim."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    duration_ms: Annotated[int, "time that the call took for this claim"]
+    already_charged: Annotated[bool, "whether the plugin had charged the claim before"] = False
+
+
+@event("prepare_failed", Level.WARNING, remedy="see `cause`; the kubelet retries after 60 to 90 s")
+class PrepareFailed(Record):
+    """A resource claim is not prepared, so that the containers of its pod do not start."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    cause: Cause
+
+
+@event("unprepare_failed", Level.WARNING, remedy="see `cause`; the kubelet retries")
+class UnprepareFailed(Record):
+    """A resource claim cannot be unprepared, so that its pod is not removed."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+    cause: Cause
+
+
+@event(
+    "claim_intent_dropped",
+    Level.WARNING,
+    remedy="none if no pod with a claim is stuck; else delete it",
+)
+class ClaimIntentDropped(Record):
+    """What an earlier process wrote about resource claims cannot be used."""
+
+    cause: Cause
+
+
+@event("deleted_claim_released")
+class DeletedClaimReleased(Record):
+    """A resource claim does not exist any more, and the kubelet has not unprepared it."""
+
+    claim: ClaimName
+    namespace: ClaimNamespace
+    claim_uid: ClaimUid
+
+
 @event("podresources_started")
 class PodresourcesStarted(Record):
     """The PodResources API is served, with the plugin's memory."""

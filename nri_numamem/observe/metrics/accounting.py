@@ -55,6 +55,7 @@ def container_metrics(state: EngineState) -> Iterator[Metric]:
     yield gauge("unpinned_containers", text, len(unpinned_containers(state)))
     text = "Running containers of Guaranteed pods without NUMA nodes."
     yield gauge("guaranteed_unpinned_containers", text, _unpinned(state), "outcome")
+    yield gauge("charged_claims", "Resource claims that are charged.", len(state.claims))
     yield gauge("assignments", "Assignments, with those that pods keep for reuse.", assigned)
 
 

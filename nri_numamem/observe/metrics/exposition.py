@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
 
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.cpu_following import records as cpu_following
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
@@ -74,6 +75,17 @@ OUTCOMES: Mapping[str, tuple[str, _Kinds]] = {
             burstable_pods.BurstablePinned,
             burstable_pods.BurstableNotPinned,
             burstable_pods.BurstableUnpinned,
+        ),
+    ),
+    "claims": (
+        "Resource claims, and containers that use them, by event.",
+        (
+            claims.ClaimPrepared,
+            claims.ClaimRejected,
+            claims.ClaimReleased,
+            claims.ClaimUsed,
+            claims.ClaimUseRejected,
+            claims.ClaimResizeRejected,
         ),
     ),
     "memory_policies": (

@@ -9,7 +9,14 @@ import pytest
 from nri_numamem.cli.doctor.findings import Verdict
 from nri_numamem.cli.installation import hook_program
 from nri_numamem.memorymanager.claims import Claim
-from nri_numamem.observe.claim_files import Answer, Intent, directory_of, write_answer, write_intent
+from nri_numamem.observe.claim_files import (
+    Answer,
+    Intent,
+    directory_of,
+    intents_file,
+    write_answers,
+    write_intents,
+)
 from tests.cli.doctor.host_files import CONFIG, CONTAINERD, STATE, HostFiles, expect_fault
 
 PROGRAM = "usr/libexec/nri-numamem/claim-hook"
@@ -75,8 +82,8 @@ def _without_agent(host: HostFiles) -> None:
 
 
 def _with_old_intent(host: HostFiles) -> None:
-    write_intent(directory_of(host.path(STATE)), Intent(CLAIM, "try-1"))
-    write_answer(directory_of(host.path(STATE)), "uid-1", Answer("try-0"))
+    write_intents(directory_of(host.path(STATE)), [Intent(CLAIM, "try-1")])
+    write_answers(directory_of(host.path(STATE)), {"uid-1": Answer("try-0")})
 
 
 def _without_setting(host: HostFiles) -> None:
@@ -154,14 +161,23 @@ def test_another_program_or_file_system(host: HostFiles, monkeypatch: pytest.Mon
 
 def test_refusals_are_counted(host: HostFiles) -> None:
     directory = directory_of(host.path(STATE))
-    write_intent(directory, Intent(CLAIM, "try-1"))
-    write_answer(directory, "uid-1", Answer("try-1", "no room"))
+    write_intents(directory, [Intent(CLAIM, "try-1")])
+    write_answers(directory, {"uid-1": Answer("try-1", "no room")})
     assert host.findings()["claims"].text == "1 claim prepared, 1 of them refused"
 
 
 def test_claims_that_cannot_be_read(host: HostFiles) -> None:
-    directory = directory_of(host.path(STATE))
-    directory.mkdir()
-    (directory / "intents").write_text("")
+    file = intents_file(directory_of(host.path(STATE)))
+    file.mkdir(parents=True)
     found = host.findings()["claims"]
-    assert (found.verdict, found.text) == (Verdict.UNKNOWN, f"{directory}: Not a directory")
+    assert (found.verdict, found.text) == (
+        Verdict.UNKNOWN,
+        f"{directory_of(host.path(STATE))}: Is a directory",
+    )
+    file.rmdir()
+    file.write_text("{")
+    found = host.findings()["claims"]
+    assert (found.verdict, found.text[: found.text.index(": not JSON")]) == (
+        Verdict.FAIL,
+        str(file),
+    )

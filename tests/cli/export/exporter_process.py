@@ -1,4 +1,4 @@
-"""`nri-numamem export` as a process on a live host, beside an API server in this one."""
+"""`nri-numamem export` or `agent` as a process on a live host, beside an API server in this one."""
 
 import json
 import os
@@ -23,17 +23,18 @@ class ExporterProcess:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         command: Sequence[str] = PLUGIN,
+        name: str = "export",
     ) -> None:
         self._log = directory / "exporter.log"
         self._arguments = (*host.arguments(), "--log-level", "debug", *arguments)
         self._environment = {**os.environ, **(environment or {})}
-        self._command = command
+        self._command = (*command, name)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [*self._command, "export", *self._arguments],
+                [*self._command, *self._arguments],
                 env=self._environment,
                 stderr=log,
                 text=True,

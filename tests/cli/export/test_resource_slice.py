@@ -28,5 +28,5 @@ def test_classes_and_slice(host: ExportHost, capsys: pytest.CaptureFixture[str])
 def test_it_is_only_printed(host: ExportHost, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(host, "--resource-slice") == 2
     assert capsys.readouterr().err == (
-        "nri-numamem: --resource-slice needs --dry-run: nothing writes a ResourceSlice yet\n"
+        "nri-numamem: --resource-slice needs --dry-run; to write it: nri-numamem agent --claims\n"
     )

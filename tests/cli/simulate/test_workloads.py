@@ -153,6 +153,7 @@ def test_the_document(host: LiveHost) -> None:
         "runsOn": None,
         "pods": [{"name": "web-0", "cpusetMems": {"c": "1"}}],
         "confined": {},
+        "claims": [],
     }
     assert (other["qosClass"], other["pods"]) == (
         "Burstable",

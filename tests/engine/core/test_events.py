@@ -1,5 +1,7 @@
 """Events are values with the defaults of facts that a runtime does not send."""
 
+import pytest
+
 from nri_numamem.engine.core import events
 from nri_numamem.engine.engine import Engine
 from tests.engine.conftest import Host
@@ -49,6 +51,11 @@ def test_the_engine_decides_every_kind_of_event(host: Host) -> None:
     assert {type(event) for event in some} == set(events.Event.__args__) - of_features
     for event in some:
         assert engine.apply(event).plan.is_noop
+
+
+def test_an_event_of_a_feature_decides_itself(host: Host) -> None:
+    with pytest.raises(NotImplementedError):
+        host.engine.apply(events.FeatureEvent())
 
 
 def test_the_annotation_of_a_container_precedes_that_of_the_pod() -> None:

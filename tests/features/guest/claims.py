@@ -23,7 +23,10 @@ from tests.machines.guest.waiting import wait_until
 
 NAMESPACE = "e2e"
 HOOK_PROGRAM = Path("/usr/libexec/nri-numamem/claim-hook")
-_FILES = STATE / "claims"
+INTENTS = STATE / "claims" / "intents" / "claims.json"
+"""The agent's file."""
+ANSWERS = STATE / "claims" / "answers" / "claims.json"
+"""The plugin's file."""
 _CDI = Path("/var/run/cdi")
 _KIND = "numamem.io/claim"
 _WRITTEN_MIB = 64
@@ -47,16 +50,6 @@ class Claim:
         return tuple(f"{_KIND}={self.uid}-{request}" for request in self.requests)
 
     @property
-    def intent_file(self) -> Path:
-        """The agent's file."""
-        return _FILES / "intents" / f"{self.uid}.json"
-
-    @property
-    def answer_file(self) -> Path:
-        """The plugin's file."""
-        return _FILES / "answers" / f"{self.uid}.json"
-
-    @property
     def specification_file(self) -> Path:
         """The plugin's file for the runtime."""
         return _CDI / f"{_KIND.replace('/', '-')}_{self.uid}.json"
@@ -65,33 +58,50 @@ class Claim:
 def prepare(claim: Claim) -> str:
     """Prepare a claim, and wait for the answer; return the refusal, "" without one."""
     attempt = str(uuid.uuid4())
-    document = {
-        "version": 1,
-        "uid": claim.uid,
+    intent = {
         "namespace": NAMESPACE,
         "name": claim.name,
         "attempt": attempt,
         "pods": [],
         "requests": dict(claim.requests),
     }
-    new = claim.intent_file.with_suffix(".new")
-    new.write_text(json.dumps(document), encoding="ascii")
-    new.rename(claim.intent_file)
-    _wake()
+    _write({**_claims(INTENTS), claim.uid: intent})
 
     def answer() -> dict[str, str] | None:
-        found = read(claim.answer_file)
+        found = answer_of(claim)
         return found if found and found["attempt"] == attempt else None
 
     return wait_until(answer, f"the answer for claim {claim.name}")["refusal"]
 
 
 def unprepare(claim: Claim) -> None:
-    """Unprepare a claim, and wait until the plugin has removed its files."""
-    claim.intent_file.unlink()
-    _wake()
-    files = (claim.answer_file, claim.specification_file)
-    wait_until(lambda: not any(map(Path.exists, files)), f"removal of the files of {claim.name}")
+    """Unprepare a claim, and wait until the plugin has removed what it wrote."""
+    _write({uid: intent for uid, intent in _claims(INTENTS).items() if uid != claim.uid})
+    wait_until(
+        lambda: not (answer_of(claim) or claim.specification_file.exists()),
+        f"removal of what the plugin wrote for {claim.name}",
+    )
+
+
+def answer_of(claim: Claim) -> dict[str, str]:
+    """Return the plugin's answer; empty without one."""
+    found: dict[str, str] = _claims(ANSWERS).get(claim.uid, {})
+    return found
+
+
+def _claims(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read(file).get("claims", {})
+    return found
+
+
+def _write(claims: Mapping[str, object]) -> None:
+    """Replace the agent's file, and wake the plugin."""
+    INTENTS.parent.mkdir(exist_ok=True)
+    new = INTENTS.with_suffix(".new")
+    new.write_text(json.dumps({"version": 1, "claims": claims}), encoding="ascii")
+    new.rename(INTENTS)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(b"\n", str(ANSWERS.with_name("wake.sock")))
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -155,8 +165,3 @@ def refusal(host: Host, pod: Pod, name: str = "c0") -> str:
     except CriError as error:
         return str(error)
     raise AssertionError(f"{pod.spec.name}/{name} runs on {sorted(host.nodes(pod, name))}")
-
-
-def _wake() -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.sendto(b"\n", str(_FILES / "wake.sock"))

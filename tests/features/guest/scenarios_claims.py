@@ -46,7 +46,7 @@ def _claim_is_answered_and_specified(host: Host) -> str:
     expect(claims.HOOK_PROGRAM.is_file(), f"the package has no {program}")
     table = host.plugin.accounting()["machineState"]["1"]["memoryMap"]["memory"]
     expect(table["reserved"] == _SIZE, f"the accounting of node 1 is {table}")
-    return f"{claims.read(_DB.answer_file)}, {hook}"
+    return f"{claims.answer_of(_DB)}, {hook}"
 
 
 def _container_without_limits_gets_the_claim(host: Host) -> str:

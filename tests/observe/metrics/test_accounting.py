@@ -49,7 +49,7 @@ CONTEXT = new_context(Machine((NumaNode(0, GI), NumaNode(1, GI))), Policy())
 
 def test_an_empty_machine_has_a_sample_per_node() -> None:
     state = EngineState(CONTEXT.empty_accounting())
-    assert [m.samples[0].value for m in container_metrics(state)] == [0] * 6
+    assert [m.samples[0].value for m in container_metrics(state)] == [0] * 7
     found = {m.name: m.samples for m in accounting_metrics(CONTEXT, state.accounting)}
     tables = {name for name, samples in found.items() if len(samples) == 2}
     assert {"nri_numamem_node_free_bytes", "nri_numamem_node_group_size"} <= tables

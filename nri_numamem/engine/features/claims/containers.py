@@ -118,13 +118,20 @@ def with_users(
     found: list[_Used],
     limits: Mapping[str, int],
 ) -> EngineState:
-    """Return the state in which a container uses claims; its limits count for the first ones."""
-    claims, remaining = dict(state.claims), dict(limits)
+    """Return the state in which a container uses claims.
+
+    Its limits count for each claim as far as that has something left, the rest for the first one:
+    claims may have less left for a container that runs already.
+    """
+    remaining, parts = dict(limits), list[dict[str, int]]()
     for each in found:
         left = each.charged.left_bytes(each.requests, container.container_id)
-        held = {name: min(size, remaining.get(name, 0)) for name, size in left.items()}
-        for name, size_bytes in held.items():
-            remaining[name] = remaining.get(name, 0) - size_bytes
+        part = {name: min(size, remaining.get(name, 0)) for name, size in left.items()}
+        parts.append(part)
+        remaining = {name: size - part.get(name, 0) for name, size in remaining.items()}
+    claims = dict(state.claims)
+    for index, (each, part) in enumerate(zip(found, parts, strict=True)):
+        held = part if index else sum_amounts((*part.items(), *remaining.items()))
         user = ClaimUser(
             container.container_id,
             pod.sandbox_id,

@@ -31,5 +31,10 @@ limits:
 {{- end }}
 
 {{- define "nri-numamem.config" -}}
-{{ toYaml .Values.config }}
+{{- $config := deepCopy .Values.config }}
+{{- if .Values.claims.enabled }}
+{{- $claims := dict "enabled" true "hookProgram" "/opt/nri-numamem/bin/claim-hook" }}
+{{- $config = mustMergeOverwrite $config (dict "claims" $claims) }}
+{{- end }}
+{{- toYaml $config }}
 {{- end }}

@@ -15,9 +15,7 @@ from tests.engine.conftest import MI, SETTINGS, Answer, Host, four_nodes
 WITH_CLAIMS = replace(SETTINGS, claims=True)
 
 
-def claim_of(
-    uid: str, *pods: str, namespace: str = "ns", **requests: Mapping[int, Mapping[str, int]]
-) -> Claim:
+def claim_of(uid: str, *pods: str, **requests: Mapping[int, Mapping[str, int]]) -> Claim:
     """Return a claim; each request is node -> resource -> MiB."""
     amounts: dict[str, ClaimAmounts] = {
         name: {
@@ -26,7 +24,7 @@ def claim_of(
         }
         for name, found in requests.items()
     }
-    return Claim(uid, namespace, f"claim-{uid}", amounts, frozenset(pods))
+    return Claim(uid, "ns", f"claim-{uid}", amounts, frozenset(pods))
 
 
 def memory_claim(uid: str, node: int, size: int, *pods: str) -> Claim:
