@@ -91,6 +91,7 @@ class Node:
             "/var/lib/kubelet/pod-resources": self._folder / "pod-resources",
             "/var/log/pods": self._folder / "pods",
             "/opt/nri-numamem/bin": self.bin,
+            "/var/run/cdi": folder / "cdi",
             "token": self.account,
         }
         extra = {f"/sys/{name}": self.files.roots.sysfs / name for name in SYSFS}
@@ -229,7 +230,7 @@ def test_an_exporter_beside_the_plugin(node: Node, spec: Spec, exported: Spec) -
 
 def test_the_hook_program_of_claims_gets_onto_the_host(node: Node) -> None:
     found = validated(render_chart({"claims.enabled": True}))
-    pod: Spec = copy.deepcopy(only(found, "DaemonSet")["spec"]["template"]["spec"])
+    pod: Spec = copy.deepcopy(found["DaemonSet", NAME]["spec"]["template"]["spec"])
     pod["containers"] = pod.pop("initContainers")
     written = node.bin / "claim-hook"
     for printed in ("wrote /opt/nri-numamem/bin/claim-hook\n", "nothing changed\n"):
