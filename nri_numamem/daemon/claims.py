@@ -83,7 +83,9 @@ class ClaimExchange:
         self._may_decide = may_decide
         self._wake_up = wake_up
         self._read: Intents | None = None
-        """What the thread has read, until it is decided."""
+        """What the thread has read last. Only the thread sets it."""
+        self._decided: Intents | None = None
+        """What the main thread has decided last."""
         self._last_answers: dict[str, Answer] = {}
         """Uid of a claim -> the last answer, on the disk or on the way to it."""
         self._changes: SimpleQueue[tuple[list[_Change], dict[str, Answer]]] = SimpleQueue()
@@ -98,14 +100,12 @@ class ClaimExchange:
         """Read the answers of an earlier process, then start the thread; report why not."""
         try:
             earlier = self._earlier_answers()
+            self._last_answers = dict(earlier)
             sock = self._socket = listen(answers_file(self._directory))
+            sock.settimeout(LOOK_S)
+            start_thread(lambda: self._run(sock, earlier), "claims")
         except OSError as error:
-            found = ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error))
-            self._emit(found)
-            return
-        self._last_answers = dict(earlier)
-        sock.settimeout(LOOK_S)
-        start_thread(lambda: self._run(sock, earlier), "claims")
+            self._emit(ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error)))
 
     def _earlier_answers(self) -> Mapping[str, Answer]:
         try:
@@ -134,13 +134,14 @@ class ClaimExchange:
 
     def due(self, _engine: Engine, _now_s: float) -> bool:
         """Return whether there are intents that were read and not decided."""
-        return self._read is not None and self._may_decide()
+        return self._read is not self._decided and self._may_decide()
 
     def run(self, engine: Engine, _now_s: float) -> Iterable[Record]:
         """Decide on the intents; hand the answers to the thread."""
-        intents, self._read = self._read, None
-        if intents is None:
+        intents = self._read
+        if intents is None or intents is self._decided:
             return ()
+        self._decided = intents
         records: list[Record] = []
         changes: list[_Change] = []
         before = dict(self._last_answers)
@@ -172,13 +173,13 @@ class ClaimExchange:
 
     def _run(self, sock: socket.socket, earlier: Mapping[str, Answer]) -> None:
         """Read and write files until the socket is closed; `earlier` are the first answers."""
-        found, before = self._read_intents(), None
+        found = self._read_intents()
         for intent in () if found is None else found.found:
             if _is_charged(intent, earlier):
                 self._specify(intent.claim.uid, intent.claim)  # a reboot has removed it
         while True:
-            if found is not None and found != before:
-                self._read = before = found
+            if found is not None and found != self._read:
+                self._read = found
                 self._wake_up()
             try:
                 with suppress(TimeoutError):

@@ -11,6 +11,7 @@ import pytest
 
 from nri_numamem.config.claims import ClaimSettings
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon import claims as daemon_claims
 from nri_numamem.daemon.claims import ClaimExchange
 from nri_numamem.engine.core.events import Synchronize
 from nri_numamem.engine.engine import Engine
@@ -18,6 +19,7 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe import cdi, claim_files
 from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent
 from nri_numamem.observe.files import replace_file
+from nri_numamem.observe.threads import NO_THREAD, no_thread_error
 from tests.engine.features.claims.claim_host import ClaimHost, claim_of, memory_claim
 from tests.observe.collected import WAIT_S, Collected
 from tests.simulated_host import wait_for
@@ -268,5 +270,26 @@ def test_a_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     plugin = Plugin(tmp_path)
     record = plugin.collected.wait_for("claim_files_unreadable")
     assert fields_of(record)["error"] == "Not a directory"
+    assert not plugin.exchange.due(plugin.engine, 0.0)
+    plugin.exchange.close()
+
+
+def test_without_a_thread_the_claims_stay_charged_and_it_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = Plugin(tmp_path)
+    plugin.turn()
+    plugin.write(Intent(CLAIM, "try-1"))
+    plugin.turn()
+    plugin.wait_answer(Answer("try-1"))
+
+    def refuse(*_arguments: object) -> None:
+        raise no_thread_error()
+
+    monkeypatch.setattr(daemon_claims, "start_thread", refuse)
+    plugin.restart()
+    record = plugin.collected.wait_for("claim_files_unreadable")
+    assert fields_of(record)["error"] == NO_THREAD
+    assert plugin.exchange.prepared() == (CLAIM,)
     assert not plugin.exchange.due(plugin.engine, 0.0)
     plugin.exchange.close()
