@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from nri_numamem.observe import claim_files
-from nri_numamem.observe.claim_files import Answer, Intent
+from nri_numamem.observe.claim_files import Answer, Intent, WakeSocket
+from tests.observe.collected import WAIT_S
 
 
 class ClaimPlugin:
@@ -19,11 +20,10 @@ class ClaimPlugin:
         self.ignored: set[str] = set()
         """Names of claims that get no answer."""
         self.answered: list[Intent] = []
-        self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
-        self._sock = claim_files.listen(claim_files.answers_file(self.directory))
+        self._sock = WakeSocket(claim_files.answers_file(self.directory), WAIT_S)
         self._thread.start()
         return self
 
@@ -33,10 +33,8 @@ class ClaimPlugin:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_over.set()
-        self.wake()
-        self._thread.join()
         self._sock.close()
+        self._thread.join()
 
     def wake(self) -> None:
         """Let it read the intents."""
@@ -51,7 +49,8 @@ class ClaimPlugin:
     def _run(self) -> None:
         attempts: set[str] = set()
         answers = dict[str, Answer]()
-        while not self._is_over.is_set():
+        is_open = True
+        while is_open:
             intents = claim_files.read_intents(self.directory)
             before = answers
             answers = {uid: answer for uid, answer in answers.items() if uid in intents.uids}
@@ -64,4 +63,4 @@ class ClaimPlugin:
                 answers[intent.claim.uid] = Answer(intent.attempt, self.refusals.get(name, ""))
             if answers != before:
                 claim_files.write_answers(self.directory, answers)
-            self._sock.recv(16)
+            is_open = self._sock.wait()

@@ -10,9 +10,7 @@ An answer on the disk is the plugin's memory of a charged claim. After a restart
 charges the claims with a positive answer before it records any container.
 """
 
-import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -33,9 +31,9 @@ from nri_numamem.observe.claim_files import (
     ClaimFileError,
     Intent,
     Intents,
+    WakeSocket,
     answers_file,
     directory_of,
-    listen,
     read_answers,
     read_intents,
     wake,
@@ -46,8 +44,6 @@ from nri_numamem.observe.threads import start_thread
 
 LOOK_S = 2.0
 """Between two readings without a datagram."""
-
-_DATAGRAM_BYTES = 64
 
 
 class _Change(NamedTuple):
@@ -94,15 +90,14 @@ class ClaimExchange:
         """Claims whose specification cannot be written."""
         self._reported: frozenset[str] = frozenset()
         """Problems of the last reading."""
-        self._socket: socket.socket | None = None
+        self._socket: WakeSocket | None = None
 
     def start(self) -> None:
         """Read the answers of an earlier process, then start the thread; report why not."""
         try:
             earlier = self._earlier_answers()
             self._last_answers = dict(earlier)
-            sock = self._socket = listen(answers_file(self._directory))
-            sock.settimeout(LOOK_S)
+            sock = self._socket = WakeSocket(answers_file(self._directory), LOOK_S)
             start_thread(lambda: self._run(sock, earlier), "claims")
         except OSError as error:
             self._emit(ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error)))
@@ -117,9 +112,6 @@ class ClaimExchange:
     def close(self) -> None:
         """End the thread; the files stay."""
         if self._socket is not None:
-            # A thread that waits for a datagram returns after shutdown(), not after close().
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
 
     def prepared(self) -> tuple[Claim, ...] | None:
@@ -171,7 +163,7 @@ class ClaimExchange:
 
     # The thread.
 
-    def _run(self, sock: socket.socket, earlier: Mapping[str, Answer]) -> None:
+    def _run(self, sock: WakeSocket, earlier: Mapping[str, Answer]) -> None:
         """Read and write files until the socket is closed; `earlier` are the first answers."""
         found = self._read_intents()
         for intent in () if found is None else found.found:
@@ -181,11 +173,7 @@ class ClaimExchange:
             if found is not None and found != self._read:
                 self._read = found
                 self._wake_up()
-            try:
-                with suppress(TimeoutError):
-                    if not sock.recv(_DATAGRAM_BYTES):
-                        return
-            except OSError:
+            if not sock.wait():
                 return
             self._write_answers()
             found = self._read_intents()

@@ -5,11 +5,9 @@ being written share the next write. One thread waits for the answers of all.
 """
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,8 +17,8 @@ from nri_numamem.observe.claim_files import (
     ClaimFileError,
     Intent,
     Intents,
+    WakeSocket,
     intents_file,
-    listen,
     read_answers,
     read_intents,
     write_intents,
@@ -30,8 +28,6 @@ from nri_numamem.observe.threads import start_thread
 
 LOOK_S = 1.0
 """Between two readings of the answers without a datagram."""
-
-_DATAGRAM_BYTES = 64
 
 
 class ClaimStore:
@@ -54,7 +50,7 @@ class ClaimStore:
         self.dropped: tuple[str, ...] = ()
         """One text for each intent of an earlier process that cannot be used."""
         self._is_closing = False
-        self._socket: socket.socket | None = None
+        self._socket: WakeSocket | None = None
 
     def __enter__(self) -> Self:
         """Read the intents of an earlier process, and wait for answers; raises OSError.
@@ -68,8 +64,7 @@ class ClaimStore:
             found = Intents(problems=(str(error),))
         self.dropped = found.problems
         self._intents = {intent.claim.uid: intent for intent in found.found}
-        sock = self._socket = listen(intents_file(self._directory))
-        sock.settimeout(LOOK_S)
+        sock = self._socket = WakeSocket(intents_file(self._directory), LOOK_S)
         self._read_answers()
         start_thread(lambda: self._wait_for_answers(sock), "claims")
         return self
@@ -78,9 +73,6 @@ class ClaimStore:
         """End the thread; the files stay."""
         self.stop()
         if self._socket is not None:
-            # A thread that waits for a datagram returns after shutdown(), not after close().
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
 
     def stop(self) -> None:
@@ -152,13 +144,8 @@ class ClaimStore:
             write_intents(self._directory, intents)
             self._written = version
 
-    def _wait_for_answers(self, sock: socket.socket) -> None:
-        while not self._is_closing:
-            try:
-                with suppress(TimeoutError):
-                    sock.recv(_DATAGRAM_BYTES)
-            except OSError:
-                return
+    def _wait_for_answers(self, sock: WakeSocket) -> None:
+        while sock.wait():
             self._read_answers()
 
     def _read_answers(self) -> None:

@@ -36,6 +36,7 @@ NAME = "claims.json"
 
 # A claim takes some 500 bytes.
 _SIZE_LIMIT_BYTES = 8 << 20
+_DATAGRAM_BYTES = 64
 
 _UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,99}", re.ASCII)
 """What can be a part of a file name. Kubernetes' uids are of this kind."""
@@ -136,21 +137,42 @@ def read_answers(directory: Path) -> Mapping[str, Answer]:
     return _read(answers_file(directory), _answer)[0]
 
 
-def listen(file: Path) -> socket.socket:
-    """Return the socket for datagrams beside the file of this process; raises OSError.
+class WakeSocket:
+    """The socket for datagrams beside the file of this process; it replaces an earlier one.
 
-    It replaces one that an earlier process has left.
+    The constructor raises OSError. `wait` is for one thread, `close` for any.
     """
-    make_directory(file)
-    path = _socket_of(file)
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        sock.bind(str(path))
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+
+    def __init__(self, file: Path, timeout_s: float) -> None:
+        make_directory(file)
+        path = _socket_of(file)
+        path.unlink(missing_ok=True)
+        self._is_closing = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(str(path))
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.settimeout(timeout_s)
+
+    def wait(self) -> bool:
+        """Wait for a datagram, or until the timeout; return False after `close`."""
+        try:
+            self._socket.recv(_DATAGRAM_BYTES)
+        except TimeoutError:
+            return True
+        except OSError:  # it is closed
+            return False
+        return not self._is_closing
+
+    def close(self) -> None:
+        """End `wait`; the socket's file stays."""
+        self._is_closing = True
+        # A thread that waits for a datagram returns after shutdown(), not after close().
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
 
 
 def wake(file: Path) -> None:
