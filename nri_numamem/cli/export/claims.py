@@ -47,11 +47,12 @@ def serving(
     emit: Callable[[Record], None],
 ) -> Iterator[None]:
     """Serve the kubelet until the context ends; raises UsageError."""
+    directory = _directory(args)
     with ExitStack() as stack:
         # The threads inherit the mask: signals must interrupt the main thread.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            store = stack.enter_context(_store(args))
+            store = stack.enter_context(ClaimStore(directory))
             for cause in store.dropped:
                 emit(ClaimIntentDropped(cause=cause))
             driver = ClaimDriver(node_name, store, lambda it: Client(access).send(it), emit)
@@ -61,7 +62,8 @@ def serving(
         except ListenError as error:
             raise UsageError(f"--claims: {error}") from error
         except OSError as error:
-            raise UsageError(f"--claims: {error.filename}: {reason_of(error)}") from error
+            place = error.filename or directory
+            raise UsageError(f"--claims: {place}: {reason_of(error)}") from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
@@ -104,11 +106,11 @@ def _releasing(driver: ClaimDriver) -> Iterator[None]:
         is_over.set()
 
 
-def _store(args: argparse.Namespace) -> ClaimStore:
+def _directory(args: argparse.Namespace) -> Path:
     state_file = state_file_of(args)
     if not state_file:
         raise UsageError(
             "--claims: the setting stateFile is empty, and claims are exchanged with the plugin "
             "beside that file; name a state file"
         )
-    return ClaimStore(directory_of(Path(state_file)))
+    return directory_of(Path(state_file))

@@ -168,3 +168,6 @@ def test_what_keeps_the_agent_from_serving_claims(
     assert error == f"{kubelet}/plugins/numamem.io: Not a directory"
     error = error_of(host, api, tmp_path, capsys, *root, "--state-file", "")
     assert error.startswith("the setting stateFile is empty")
+    long = tmp_path / ("x" * 100)  # a socket's path has at most 107 bytes
+    error = error_of(host, api, tmp_path, capsys, *root, "--state-file", str(long / "state"))
+    assert error == f"{long}/state.claims: AF_UNIX path too long"
