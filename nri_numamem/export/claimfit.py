@@ -25,7 +25,7 @@ from nri_numamem.export.resourceslice import (
     resource_slice,
 )
 from nri_numamem.memorymanager.blocks import page_bytes
-from nri_numamem.memorymanager.claims import ClaimAmounts
+from nri_numamem.memorymanager.claims import ClaimAmounts, sum_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa.quantity import MEMORY, parse_quantity
 
@@ -93,11 +93,10 @@ class ClaimFit:
     @property
     def amounts(self) -> ClaimAmounts:
         """Return what the first solution takes; empty if there is none."""
-        found: dict[int, dict[str, int]] = {}
-        for option, device in self.chosen or ():
-            of_node = found.setdefault(device.node_id, {})
-            of_node[option.resource] = of_node.get(option.resource, 0) + option.size_bytes
-        return found
+        return sum_of(
+            {device.node_id: {option.resource: option.size_bytes}}
+            for option, device in self.chosen or ()
+        )
 
 
 def fit_claim(host: Host, spec: object) -> ClaimFit:

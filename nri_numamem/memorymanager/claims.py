@@ -175,11 +175,7 @@ def amounts_of(state: State, uid: str) -> ClaimAmounts | None:
     blocks = state.blocks(uid, HolderKind.CLAIM)
     if blocks is None:
         return None
-    found: dict[int, dict[str, int]] = {}
-    for block in blocks:
-        for node_id, size_bytes in block.charges:
-            found.setdefault(node_id, {})[block.type] = size_bytes
-    return found
+    return _by_node({(n, block.type): size for block in blocks for n, size in block.charges})
 
 
 def _reasons(state: State, amounts: ClaimAmounts) -> Iterator[str]:

@@ -29,7 +29,7 @@ from nri_numamem.numa.quantity import (
     is_memory_resource,
     parse_exact,
     parse_quantity,
-    sum_amounts,
+    sum_mappings,
 )
 
 NO_NODES = NodeSet()
@@ -205,7 +205,7 @@ def _check_sum(
 
     The error has a line to paste into the configuration.
     """
-    written = sum_amounts(entry for limits in reserved.values() for entry in limits.items())
+    written = sum_mappings(reserved.values())
     required = _sums(parts)
     for resource in sorted({*written, *required}, key=lambda name: (name != MEMORY, name)):
         actual, expected = written.get(resource, 0), required.get(resource, 0)

@@ -27,7 +27,7 @@ from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, Request, State, views
 from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-from nri_numamem.numa.quantity import MEMORY, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, sum_mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def extend_containers(
     containers = state.assignments.get(uid, {})
     moving = {name: b for name, b in containers.items() if b and b[0].numa_affinity == nodes}
     sizes = sum_blocks(chain.from_iterable(moving.values()))
-    request, reusable = sum_amounts([*more.items(), *sizes.items()]), state.reusable
+    request, reusable = sum_mappings((more, sizes)), state.reusable
     state = remove_containers(state, uid, moving)
     candidates = candidates_for(state, uid, request, preferences.previous_nodes)
     found = candidates.best(preferences, nodes)

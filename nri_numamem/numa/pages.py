@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.numa.idset import NodeSet
-from nri_numamem.numa.quantity import sum_amounts
+from nri_numamem.numa.quantity import sum_mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,4 @@ class Pages:
 
 def summed(amounts: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Return node id -> sum, in the order of the ids."""
-    sums = sum_amounts(entry for sizes in amounts for entry in sizes.items())
-    return dict(sorted(sums.items()))
+    return dict(sorted(sum_mappings(amounts).items()))

@@ -6,8 +6,9 @@ arithmetic uses whole numbers, never floats. This module uses no machines, pods 
 """
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -186,3 +187,8 @@ def sum_amounts(amounts: Iterable[tuple[_K, int]]) -> dict[_K, int]:
     for key, amount in amounts:
         sums[key] = sums.get(key, 0) + amount
     return sums
+
+
+def sum_mappings(several: Iterable[Mapping[_K, int]]) -> dict[_K, int]:
+    """Return key -> sum of its amounts in all mappings, in the order of ``sum_amounts``."""
+    return sum_amounts(chain.from_iterable(each.items() for each in several))

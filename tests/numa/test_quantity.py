@@ -17,6 +17,7 @@ from nri_numamem.numa.quantity import (
     parse_page_size,
     parse_quantity,
     sum_amounts,
+    sum_mappings,
 )
 
 
@@ -217,3 +218,9 @@ def test_sums_of_amounts_are_in_the_order_of_the_keys() -> None:
     sums = sum_amounts([("b", 1), ("a", 2), ("b", 3), ("c", 0)])
     assert list(sums.items()) == [("b", 4), ("a", 2), ("c", 0)]
     assert sum_amounts([]) == {}
+
+
+def test_mappings_are_added_for_each_key() -> None:
+    sums = sum_mappings([{"b": 1, "a": 2}, {}, {"c": 0, "b": 3}])
+    assert list(sums.items()) == [("b", 4), ("a", 2), ("c", 0)]
+    assert sum_mappings([]) == {}

@@ -6,7 +6,6 @@ Everything comes from the record of the decision.
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from nri_numamem.cli.decisions.names import Names, names_of
 from nri_numamem.cli.decisions.outcomes import Requesting, amounts_text, cause_of, request_of
@@ -27,7 +26,7 @@ from nri_numamem.engine.records.common import UNPINNED, Decided, Hints, PagesSho
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Amounts, Flat, Record
 from nri_numamem.numa import NodeSet, humanize_bytes
-from nri_numamem.numa.quantity import sum_amounts
+from nri_numamem.numa.quantity import sum_mappings
 from nri_numamem.observe.history.records import Recorded
 
 _OBSTACLES = {
@@ -239,4 +238,4 @@ def used_outside_on(entry: Recorded, nodes: NodeSet) -> Amounts:
 
 
 def _summed(amounts: Mapping[int, Amounts], nodes: NodeSet) -> Amounts:
-    return sum_amounts(chain.from_iterable(amounts.get(node, {}).items() for node in nodes))
+    return sum_mappings(amounts.get(node, {}) for node in nodes)

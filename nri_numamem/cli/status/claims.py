@@ -1,7 +1,6 @@
 """Resource claims in ``status``: a table for people, and a document."""
 
 from collections.abc import Iterable
-from itertools import chain
 
 from nri_numamem.cli.decisions.outcomes import amounts_text
 from nri_numamem.cli.render.bars import fixed, numeric, plain_table
@@ -11,7 +10,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.claims import nodes_of
 from nri_numamem.numa import humanize_bytes
-from nri_numamem.numa.quantity import MEMORY, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, sum_mappings
 
 _MOST_USERS = 3
 
@@ -28,7 +27,7 @@ def show_claims(screen: Screen, state: EngineState | None) -> None:
         table.add_row(
             escape(str(each.claim)),
             str(nodes_of(each.claim.amounts)),
-            amounts_text(_totals(each)),
+            amounts_text(sum_mappings(each.claim.amounts.values())),
             humanize_bytes(_left(each).get(MEMORY, 0)),
             escape(_users(each)),
         )
@@ -66,11 +65,6 @@ def claims_document(state: EngineState | None) -> list[dict[str, object]]:
 
 def _sorted(state: EngineState) -> list[ChargedClaim]:
     return sorted(state.claims.values(), key=lambda each: (str(each.claim), each.claim.uid))
-
-
-def _totals(each: ChargedClaim) -> dict[str, int]:
-    amounts = each.claim.amounts.values()
-    return sum_amounts(chain.from_iterable(wanted.items() for wanted in amounts))
 
 
 def _left(each: ChargedClaim) -> dict[str, int]:

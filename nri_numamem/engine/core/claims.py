@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.claims import Claim, ClaimAmounts, adopt, sum_of
-from nri_numamem.numa.quantity import sum_amounts
+from nri_numamem.numa.quantity import sum_mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,7 @@ class ChargedClaim:
 
         The container with the id `but` does not count.
         """
-        left = sum_amounts(
-            item for wanted in self.amounts_of(requests).values() for item in wanted.items()
-        )
+        left = sum_mappings(self.amounts_of(requests).values())
         for user in self.users.values():
             if user.container_id != but and not user.requests.isdisjoint(requests):
                 for resource, size_bytes in user.held_bytes.items():
