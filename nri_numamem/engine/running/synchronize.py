@@ -61,7 +61,7 @@ _STALE = "its NUMA nodes do not exist any more, are excluded, or have assignment
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
     """Return the state that the runtime describes, with updates for containers in wrong places."""
     pods = {pod.sandbox_id: pod for pod in event.pods}
-    old = _known_state(state)
+    old = known_state(state)
     running = classify(context, old, pods, event)
     rebuild = partial(_rebuild, context, old, event, pods, running, is_restored=old is not state)
     if not running.unpinned and all(nodes.action is Action.NONE for *_, nodes in running.pinned):
@@ -120,7 +120,7 @@ def _rebuild(
     )
 
 
-def _known_state(state: EngineState) -> EngineState:
+def known_state(state: EngineState) -> EngineState:
     """Return the state of this process if it has containers, else the restored state."""
     if state.restored is None or state.holders:
         return state

@@ -29,23 +29,14 @@ from nri_numamem.memorymanager import remove_container
 from nri_numamem.memorymanager.claims import ClaimUse, nodes_of, sum_of
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_resource, humanize_bytes
-from nri_numamem.numa.quantity import hugepages_page_size, sum_amounts
+from nri_numamem.numa.quantity import hugepages_page_size, sum_mappings
 
 
-class Problem(NamedTuple):
+class _Problem(NamedTuple):
     """Why a container cannot use its claims."""
 
     cause: str
     remedy: str
-
-
-class _Limits(NamedTuple):
-    """The limits of a container: resource -> bytes."""
-
-    own: Mapping[str, int]
-    """Those that it has."""
-    final: Mapping[str, int]
-    """Those that it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +54,19 @@ def create(context: Context, state: EngineState, event: CreateContainer) -> Deci
     found = list(_used(state, container))
     amounts = sum_of(use.amounts for use in container.claims)
     nodes = nodes_of(amounts)
-    own = limits_of(container)
+    own = _limits_of(container)
     problem = _problem_of_use(state, container) or _problem_of_pod(context, pod, nodes)
-    left = left_of(found, container.container_id)
+    left = _left_of(found, container.container_id)
     problem = problem or _problem_of_limits(found, own, left, names)
     if problem is not None:
         return _refused(state, event, names, problem)
-    limits = _Limits(own, {**left, **own})
-    adjustment = _adjustment(container, nodes, limits)
-    used = records.Use(names, amounts, limits.final[MEMORY])
+    limits = {**left, **own}
+    adjustment = _adjustment(container, nodes, own, limits)
+    used = records.Use(names, amounts, limits[MEMORY])
     record = records.used(pod, container, used, adjustment)
 
     def transition() -> Transition:
-        after = with_users(state.with_pod(pod), pod, container, found, limits.final)
+        after = _with_users(state.with_pod(pod), pod, container, found, limits)
         return Transition(_with_pool(context, after, pod), (record,))
 
     return Decision(Plan(adjustment), transition)
@@ -104,14 +95,14 @@ def update(state: EngineState, event: UpdateContainer) -> Decision | None:
         return None
     own = {**_held(found, container_id), MEMORY: limit_bytes}
     names = tuple(str(each.charged.claim) for each in found)
-    problem = _problem_of_limits(found, own, left_of(found, container_id), names)
+    problem = _problem_of_limits(found, own, _left_of(found, container_id), names)
     if problem is not None:
         return _refused(state, event, names, problem)
-    after = with_users(state, event.pod, event.container, found, own)
+    after = _with_users(state, event.pod, event.container, found, own)
     return Decision.computed(Plan(), after)
 
 
-def with_users(
+def _with_users(
     state: EngineState,
     pod: PodSandbox,
     container: Container,
@@ -131,7 +122,7 @@ def with_users(
         remaining = {name: size - part.get(name, 0) for name, size in remaining.items()}
     claims = dict(state.claims)
     for index, (each, part) in enumerate(zip(found, parts, strict=True)):
-        held = part if index else sum_amounts((*part.items(), *remaining.items()))
+        held = part if index else sum_mappings((part, remaining))
         user = ClaimUser(
             container.container_id,
             pod.sandbox_id,
@@ -150,11 +141,11 @@ def with_users(
 def running(state: EngineState, pod: PodSandbox, container: Container) -> EngineState:
     """Return the state in which a container that runs already uses its claims."""
     found = list(_used(state, container))
-    limits = {**left_of(found, container.container_id), **limits_of(container)}
-    return with_users(state, pod, container, found, limits)
+    limits = {**_left_of(found, container.container_id), **_limits_of(container)}
+    return _with_users(state, pod, container, found, limits)
 
 
-def limits_of(container: Container) -> dict[str, int]:
+def _limits_of(container: Container) -> dict[str, int]:
     """Return the limits that a container has: resource -> bytes, > 0."""
     pages = {**(container.hugepage_limits or {}), **container.hugepages_unified}
     found = {hugepages_resource(size): limit for size, limit in sorted(pages.items()) if limit}
@@ -162,19 +153,13 @@ def limits_of(container: Container) -> dict[str, int]:
     return {MEMORY: memory, **found} if memory else found
 
 
-def left_of(found: list[_Used], container_id: str) -> dict[str, int]:
+def _left_of(found: list[_Used], container_id: str) -> dict[str, int]:
     """Return what is left of claims for a container: resource -> bytes."""
-    return sum_amounts(
-        item
-        for each in found
-        for item in each.charged.left_bytes(each.requests, container_id).items()
-    )
+    return sum_mappings(each.charged.left_bytes(each.requests, container_id) for each in found)
 
 
 def _held(found: list[_Used], container_id: str) -> dict[str, int]:
-    return sum_amounts(
-        item for each in found for item in each.charged.users[container_id].held_bytes.items()
-    )
+    return sum_mappings(each.charged.users[container_id].held_bytes for each in found)
 
 
 def _used(state: EngineState, container: Container) -> Iterator[_Used]:
@@ -188,26 +173,26 @@ def _used(state: EngineState, container: Container) -> Iterator[_Used]:
         yield _Used(state.claims[uid], frozenset(names))
 
 
-def _problem_of_use(state: EngineState, container: Container) -> Problem | None:
+def _problem_of_use(state: EngineState, container: Container) -> _Problem | None:
     """Return which claim of a container is not the one that was prepared."""
     for use in container.claims:
         charged = state.claims.get(use.uid)
         if charged is None:
             remedy = "check that the agent runs (nri-numamem doctor), then delete the pod"
-            return Problem(f"claim {_name(use)} is not prepared on this host", remedy)
+            return _Problem(f"claim {_name(use)} is not prepared on this host", remedy)
         if charged.claim.requests.get(use.request) != use.amounts:
             request = cut_name(use.request)
             cause = f"claim {_name(use)} was prepared with other amounts for its request {request}"
-            return Problem(cause, "delete the pod")
+            return _Problem(cause, "delete the pod")
     return None
 
 
-def _problem_of_pod(context: Context, pod: PodSandbox, nodes: NodeSet) -> Problem | None:
+def _problem_of_pod(context: Context, pod: PodSandbox, nodes: NodeSet) -> _Problem | None:
     """Return why a pod may not use these nodes."""
     allowed = context.allowed_nodes(pod)
     if allowed is None or nodes.issubset(allowed.nodes):
         return None
-    return Problem(
+    return _Problem(
         f"its claims have {format_nodes(nodes)}, but {allowed.cause}",
         f"select devices by the attribute partition, {allowed.name!r} for this pod",
     )
@@ -215,26 +200,26 @@ def _problem_of_pod(context: Context, pod: PodSandbox, nodes: NodeSet) -> Proble
 
 def _problem_of_limits(
     found: list[_Used], own: Mapping[str, int], left: Mapping[str, int], names: tuple[str, ...]
-) -> Problem | None:
+) -> _Problem | None:
     """Return which limit of a container its claims cannot hold."""
     claims = f"claim {names[0]}" if len(names) == 1 else f"the claims {', '.join(names)}"
     if MEMORY not in left:
         remedy = "request device class dra.memory in the same claim"
-        return Problem(f"{claims} has no memory for it", remedy)
+        return _Problem(f"{claims} has no memory for it", remedy)
     for resource, limit_bytes in own.items():
         if limit_bytes <= left.get(resource, 0):
             continue
         total = humanize_bytes(_total(found, resource))
         free = humanize_bytes(left.get(resource, 0))
         limit = humanize_bytes(limit_bytes, round_up=True)
-        return Problem(
+        return _Problem(
             f"its {resource} limit of {limit} exceeds what is left of {claims}: {free} of {total}"
             f"{_others(found)}",
             "lower its limit, or claim more",
         )
     if not own.get(MEMORY) and not left[MEMORY]:
         total = humanize_bytes(_total(found, MEMORY))
-        return Problem(
+        return _Problem(
             f"nothing is left of the {total} memory of {claims}{_others(found)}",
             "set memory limits that add up to the claim",
         )
@@ -254,19 +239,22 @@ def _others(found: list[_Used]) -> str:
     return f" (the rest has {', '.join(users[:3])})" if users else ""
 
 
-def _adjustment(container: Container, nodes: NodeSet, limits: _Limits) -> Adjustment:
+def _adjustment(
+    container: Container, nodes: NodeSet, own: Mapping[str, int], limits: Mapping[str, int]
+) -> Adjustment:
+    """Return what changes in a container that has the limits `own`, and gets `limits`."""
     mems = "" if container.cpuset_mems == str(nodes) else str(nodes)
     pages = {
         hugepages_page_size(name): size
-        for name, size in limits.final.items()
-        if name != MEMORY and limits.own.get(name) != size
+        for name, size in limits.items()
+        if name != MEMORY and own.get(name) != size
     }
     is_shown = container.hugepage_limits is not None
     return Adjustment(
         mems,
         pages,
         HugepageRoute.LIMITS if is_shown else HugepageRoute.UNIFIED,
-        memory_limit_bytes=None if limits.own.get(MEMORY) else limits.final[MEMORY],
+        memory_limit_bytes=None if own.get(MEMORY) else limits[MEMORY],
     )
 
 
@@ -274,7 +262,7 @@ def _refused(
     state: EngineState,
     event: CreateContainer | UpdateContainer,
     claims: tuple[str, ...],
-    problem: Problem,
+    problem: _Problem,
 ) -> Decision:
     """Refuse a creation or a resize; whenUnsatisfiable does not apply to claims."""
     pod, container = event.pod, event.container

@@ -34,9 +34,10 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.claims import containers, records
 from nri_numamem.engine.features.claims.events import released
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.running.synchronize import known_state
 from nri_numamem.memorymanager.claims import Claim, ClaimAmounts
 from nri_numamem.numa import MEMORY, hugepages_resource
-from nri_numamem.numa.quantity import sum_amounts
+from nri_numamem.numa.quantity import sum_mappings
 
 
 class ResourceClaims(Feature):
@@ -49,7 +50,7 @@ class ResourceClaims(Feature):
     def requested(self, state: EngineState, event: Event) -> Event:
         """Return the event whose pods have limits without their claims."""
         if isinstance(event, Synchronize):
-            claims = claims_at(_known(state), event).values()
+            claims = claims_at(known_state(state), event).values()
             pods = tuple(without_claims(pod, claims) for pod in event.pods)
             return replace(event, pods=pods)
         if not state.claims:
@@ -130,12 +131,11 @@ def without_claims(
 ) -> PodSandbox:
     """Return a pod whose limits do not contain its claims, among them those with `uids`."""
     also = frozenset(uids)
-    amounts = sum_amounts(
-        item
+    amounts = sum_mappings(
+        wanted
         for each in claims
         if each.claim.uid in also or _is_of_pod(each, pod.uid)
         for wanted in each.claim.amounts.values()
-        for item in wanted.items()
     )
     if not amounts:
         return pod
@@ -149,11 +149,6 @@ def without_claims(
 
 def _is_of_pod(each: ChargedClaim, uid: str) -> bool:
     return uid in each.claim.pods or any(user.pod_uid == uid for user in each.users.values())
-
-
-def _known(state: EngineState) -> EngineState:
-    """Return the state before a Synchronize, as the Synchronize sees it."""
-    return state if state.restored is None or state.holders else state.restored
 
 
 def _ended(state: EngineState, event: Event) -> frozenset[str]:
