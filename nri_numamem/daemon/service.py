@@ -246,7 +246,7 @@ class Service:
             self.dump_state()
         self.live.take(numbers, signals.wake_up)
         self.jobs.run_due("claims")
-        self._offer_state(0.0)
+        self._offer_state(0.0)  # the agent makes the slice from the state file
         return not numbers.isdisjoint(STOPPING)
 
     def dump_state(self) -> None:

@@ -6,9 +6,9 @@ is gone, does not run. A connection lasts until its running calls have ended.
 
 No client can stop the server. A request and its reply have STALL_S until they are complete, unless
 a call runs, and at most as many replies per connection wait in memory as calls may run. At
-MAX_CONNECTIONS the server ends a connection for the next
-client: the one that has waited longest for its own client, idle or not, if that is at least
-LATE_S; otherwise the first one that sends a reply. A running call is never ended.
+MAX_CONNECTIONS the server ends a connection for the next client: the one that has waited longest
+for its own client, idle or not, if that is at least LATE_S; otherwise the first one that sends a
+reply. A running call is never ended.
 """
 
 import math
