@@ -98,7 +98,7 @@ def _room(option: Option, device: Device) -> str:
 def verdict(trial: Trial) -> str:
     """Return whether the pods of an object fit."""
     wanted, fit = trial.workload.replicas, len(trial.placed)
-    if any(each.problem for each in trial.claims):
+    if any(each.fit is None for each in trial.claims):
         return "its claim cannot be evaluated"
     if trial.runs_on is not None:
         return "runs already"

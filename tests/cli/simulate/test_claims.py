@@ -200,7 +200,9 @@ def test_a_claim_that_the_plugin_would_refuse(capsys: pytest.CaptureFixture[str]
     problem = trial["claims"][0]["problem"]
     assert problem.startswith("the plugin would refuse it: NUMA node 0 has assignments")
     simulate(*objects("b", needs), template, made)
-    assert "the plugin would refuse it" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "2. Pod default/a: does not fit" in text
+    assert "the plugin would refuse it" in text
 
 
 def test_a_pod_with_claims_of_other_drivers_is_tried_as_before(
