@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from nri_numamem.observe import claim_files
-from nri_numamem.observe.claim_files import Answer, Intent, WakeSocket
+from nri_numamem.observe.claim_files import Answer, Intent
+from nri_numamem.observe.wake import WakeSocket, wake
 from tests.observe.collected import WAIT_S
 
 
@@ -38,7 +39,7 @@ class ClaimPlugin:
 
     def wake(self) -> None:
         """Let it read the intents."""
-        claim_files.wake(claim_files.answers_file(self.directory))
+        wake(claim_files.answers_file(self.directory))
 
     def intents(self) -> dict[str, Intent]:
         """Return name of the claim -> its intent, of all that are there."""

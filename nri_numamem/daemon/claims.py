@@ -1,21 +1,20 @@
 """Resource claims: reads the agent's intents, lets the engine decide, and answers.
 
-A thread reads and writes all files, because a disk can take long and requests must not wait. It
-reads the intents when a datagram arrives, and each LOOK_S. The main thread decides on what was read
-between two requests, and only while the runtime's containers are known: not before a Synchronize,
-and not without the lock of the state file. The thread then writes the CDI specifications and the
-answers, in this order: the kubelet gives the devices to the runtime after the answer.
+A thread reads and writes all files (``file_exchange``). The main thread decides on the intents
+only while the runtime's containers are known: not before a Synchronize, and not without the lock of
+the state file. The thread then writes the CDI specifications and the answers, in this order: the
+kubelet gives the devices to the runtime after the answer.
 
 An answer on the disk is the plugin's memory of a charged claim. After a restart, Synchronize
 charges the claims with a positive answer before it records any container.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.file_exchange import FileExchange
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.claims.events import ClaimPrepared, ClaimReleased
 from nri_numamem.engine.records.files import (
@@ -31,19 +30,13 @@ from nri_numamem.observe.claim_files import (
     ClaimFileError,
     Intent,
     Intents,
-    WakeSocket,
     answers_file,
     directory_of,
     read_answers,
     read_intents,
-    wake,
     write_answers,
 )
 from nri_numamem.observe.files import reason_of
-from nri_numamem.observe.threads import start_thread
-
-LOOK_S = 2.0
-"""Between two readings without a datagram."""
 
 
 class _Change(NamedTuple):
@@ -51,6 +44,14 @@ class _Change(NamedTuple):
 
     uid: str
     claim: Claim | None
+
+
+class _Decided(NamedTuple):
+    """What the main thread has decided."""
+
+    changes: Sequence[_Change]
+    by_uid: Mapping[str, Answer]
+    """Uid of a claim -> answer, of all claims; the last ones count."""
 
 
 class ClaimExchange:
@@ -77,28 +78,26 @@ class ClaimExchange:
         self._emit = emit
         self._wall_s = wall_s
         self._may_decide = may_decide
-        self._wake_up = wake_up
-        self._read: Intents | None = None
-        """What the thread has read last. Only the thread sets it."""
-        self._decided: Intents | None = None
-        """What the main thread has decided last."""
+        self._files: FileExchange[Intents, _Decided] = FileExchange(
+            "claims",
+            answers_file(self._directory),
+            self._read_intents,
+            self._write_decided,
+            wake_up,
+        )
         self._last_answers: dict[str, Answer] = {}
         """Uid of a claim -> the last answer, on the disk or on the way to it."""
-        self._changes: SimpleQueue[tuple[list[_Change], dict[str, Answer]]] = SimpleQueue()
-        """Specifications, and then all answers; of several the last answers count."""
         self._unspecified: set[str] = set()
         """Claims whose specification cannot be written."""
         self._reported: frozenset[str] = frozenset()
         """Problems of the last reading."""
-        self._socket: WakeSocket | None = None
 
     def start(self) -> None:
         """Read the answers of an earlier process, then start the thread; report why not."""
         try:
             earlier = self._earlier_answers()
             self._last_answers = dict(earlier)
-            sock = self._socket = WakeSocket(answers_file(self._directory), LOOK_S)
-            start_thread(lambda: self._run(sock, earlier), "claims")
+            self._files.start(lambda found: self._specify_charged(found, earlier))
         except OSError as error:
             self._emit(ClaimFilesUnreadable(path=str(self._directory), error=reason_of(error)))
 
@@ -111,8 +110,7 @@ class ClaimExchange:
 
     def close(self) -> None:
         """End the thread; the files stay."""
-        if self._socket is not None:
-            self._socket.close()
+        self._files.close()
 
     def prepared(self) -> tuple[Claim, ...] | None:
         """Return the claims that were charged and are still prepared; None if unknown."""
@@ -126,14 +124,13 @@ class ClaimExchange:
 
     def due(self, _engine: Engine, _now_s: float) -> bool:
         """Return whether there are intents that were read and not decided."""
-        return self._read is not self._decided and self._may_decide()
+        return self._files.is_new and self._may_decide()
 
     def run(self, engine: Engine, _now_s: float) -> Iterable[Record]:
         """Decide on the intents; hand the answers to the thread."""
-        intents = self._read
-        if intents is None or intents is self._decided:
+        intents = self._files.take()
+        if intents is None:
             return ()
-        self._decided = intents
         records: list[Record] = []
         changes: list[_Change] = []
         before = dict(self._last_answers)
@@ -150,8 +147,7 @@ class ClaimExchange:
                 if not refusal:
                     changes.append(_Change(intent.claim.uid, intent.claim))
         if self._last_answers != before:
-            self._changes.put((changes, dict(self._last_answers)))
-            wake(answers_file(self._directory))
+            self._files.hand_over(_Decided(changes, dict(self._last_answers)))
         return records
 
     def _is_decided(self, engine: Engine, intent: Intent) -> bool:
@@ -163,20 +159,11 @@ class ClaimExchange:
 
     # The thread.
 
-    def _run(self, sock: WakeSocket, earlier: Mapping[str, Answer]) -> None:
-        """Read and write files until the socket is closed; `earlier` are the first answers."""
-        found = self._read_intents()
+    def _specify_charged(self, found: Intents | None, earlier: Mapping[str, Answer]) -> None:
+        """Write the specifications of charged claims; a reboot has removed them."""
         for intent in () if found is None else found.found:
             if _is_charged(intent, earlier):
-                self._specify(intent.claim.uid, intent.claim)  # a reboot has removed it
-        while True:
-            if found is not None and found != self._read:
-                self._read = found
-                self._wake_up()
-            if not sock.wait():
-                return
-            self._write_answers()
-            found = self._read_intents()
+                self._specify(intent.claim.uid, intent.claim)
 
     def _read_intents(self) -> Intents | None:
         """Return the intents, None if they cannot be read; report what is not usable, once."""
@@ -197,22 +184,16 @@ class ClaimExchange:
         self._reported = frozenset(problems)
         return found
 
-    def _write_answers(self) -> None:
-        """Write what was decided: specifications, then the answers whose specification is there."""
-        decided: dict[str, Answer] | None = None
-        while True:
-            try:
-                changes, decided = self._changes.get_nowait()
-            except Empty:
-                break
-            for uid, claim in changes:
-                self._unspecified.discard(uid)
-                if not self._specify(uid, claim) and claim is not None:
-                    self._unspecified.add(uid)
-        if decided is not None:
-            left = {uid: each for uid, each in decided.items() if uid not in self._unspecified}
-            path = answers_file(self._directory)
-            self._try(path, lambda: write_answers(self._directory, left))
+    def _write_decided(self, several: Sequence[_Decided]) -> None:
+        """Write specifications, then the answers whose specification is there."""
+        for uid, claim in (change for each in several for change in each.changes):
+            self._unspecified.discard(uid)
+            if not self._specify(uid, claim) and claim is not None:
+                self._unspecified.add(uid)
+        by_uid = several[-1].by_uid
+        left = {uid: each for uid, each in by_uid.items() if uid not in self._unspecified}
+        path = answers_file(self._directory)
+        self._try(path, lambda: write_answers(self._directory, left))
 
     def _specify(self, uid: str, claim: Claim | None) -> bool:
         """Write or remove the specification of a claim; return whether that succeeded."""

@@ -17,7 +17,6 @@ from nri_numamem.observe.claim_files import (
     ClaimFileError,
     Intent,
     Intents,
-    WakeSocket,
     intents_file,
     read_answers,
     read_intents,
@@ -25,6 +24,7 @@ from nri_numamem.observe.claim_files import (
 )
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.threads import start_thread
+from nri_numamem.observe.wake import WakeSocket
 
 LOOK_S = 1.0
 """Between two readings of the answers without a datagram."""

@@ -15,28 +15,26 @@ which the answer repeats; an answer to an earlier attempt does not count. The fi
 atomically and are on the disk when the functions return. One file for all claims, because a burst
 of claims then takes two writes instead of two for each.
 
-Each directory has a datagram socket, `wake.sock`, on which the directory's writer waits: a datagram
-means that the other file has changed.
+Each directory has a socket (``wake``) on which the directory's writer waits: a datagram means that
+the other file has changed.
 """
 
 import json
 import re
-import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from nri_numamem.memorymanager.claims import Claim, ClaimAmounts, format_amounts, parse_amounts
-from nri_numamem.observe.files import beside, make_directory, read_regular, replace_file
+from nri_numamem.observe.files import beside, read_regular, replace_file
+from nri_numamem.observe.wake import wake
 
 VERSION = 1
 NAME = "claims.json"
 
 # A claim takes some 500 bytes.
 _SIZE_LIMIT_BYTES = 8 << 20
-_DATAGRAM_BYTES = 64
 
 _UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,99}", re.ASCII)
 """What can be a part of a file name. Kubernetes' uids are of this kind."""
@@ -135,55 +133,6 @@ def write_answers(directory: Path, by_uid: Mapping[str, Answer]) -> None:
 def read_answers(directory: Path) -> Mapping[str, Answer]:
     """Return uid -> answer; none without a file. Raises OSError and ClaimFileError."""
     return _read(answers_file(directory), _answer)[0]
-
-
-class WakeSocket:
-    """The socket for datagrams beside the file of this process; it replaces an earlier one.
-
-    The constructor raises OSError. `wait` is for one thread, `close` for any.
-    """
-
-    def __init__(self, file: Path, timeout_s: float) -> None:
-        make_directory(file)
-        path = _socket_of(file)
-        path.unlink(missing_ok=True)
-        self._is_closing = False
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            self._socket.bind(str(path))
-        except BaseException:
-            self._socket.close()
-            raise
-        self._socket.settimeout(timeout_s)
-
-    def wait(self) -> bool:
-        """Wait for a datagram, or until the timeout; return False after `close`."""
-        try:
-            self._socket.recv(_DATAGRAM_BYTES)
-        except TimeoutError:
-            return True
-        except OSError:  # it is closed
-            return False
-        return not self._is_closing
-
-    def close(self) -> None:
-        """End `wait`; the socket's file stays."""
-        self._is_closing = True
-        # A thread that waits for a datagram returns after shutdown(), not after close().
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-
-def wake(file: Path) -> None:
-    """Send a datagram to the writer of a file; without one it looks some seconds later."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(OSError):
-        sock.setblocking(False)  # noqa: FBT003 - its only argument
-        sock.sendto(b"\n", str(_socket_of(file)))
-
-
-def _socket_of(file: Path) -> Path:
-    return file.with_name("wake.sock")
 
 
 def _write(path: Path, claims: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from nri_numamem.config.claims import ClaimSettings
 from nri_numamem.config.settings import Settings
-from nri_numamem.daemon import claims as daemon_claims
+from nri_numamem.daemon import file_exchange
 from nri_numamem.daemon.claims import ClaimExchange
 from nri_numamem.engine.core.events import Synchronize
 from nri_numamem.engine.engine import Engine
@@ -20,6 +20,7 @@ from nri_numamem.observe import cdi, claim_files
 from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent
 from nri_numamem.observe.files import replace_file
 from nri_numamem.observe.threads import NO_THREAD, no_thread_error
+from nri_numamem.observe.wake import wake
 from tests.engine.features.claims.claim_host import ClaimHost, claim_of, memory_claim
 from tests.observe.collected import WAIT_S, Collected
 from tests.simulated_host import wait_for
@@ -198,7 +199,7 @@ def test_an_intent_that_cannot_be_used_is_reported_once_and_releases_nothing(
     plugin.turn()
     replace_file(claim_files.intents_file(plugin.directory), damaged(plugin, "uid-1"))
     for _ in range(2):
-        claim_files.wake(claim_files.answers_file(plugin.directory))
+        wake(claim_files.answers_file(plugin.directory))
     plugin.turn()
     assert plugin.engine.state.claims.keys() == {"uid-1", "uid-2"}
     assert plugin.collected.events == ["claim_intent_unusable"]
@@ -221,7 +222,7 @@ def test_intents_that_cannot_be_read_are_reported_and_release_nothing(
     else:
         replace_file(file, b"{")
         error = f"{file}: not JSON: Expecting property name enclosed in double quotes: line 1 "
-    claim_files.wake(claim_files.answers_file(plugin.directory))
+    wake(claim_files.answers_file(plugin.directory))
     fields = fields_of(plugin.collected.wait_for("claim_files_unreadable"))
     assert fields["path"] == str(plugin.directory)
     assert str(fields["error"]).startswith(error)
@@ -286,7 +287,7 @@ def test_without_a_thread_the_claims_stay_charged_and_it_is_reported(
     def refuse(*_arguments: object) -> None:
         raise no_thread_error()
 
-    monkeypatch.setattr(daemon_claims, "start_thread", refuse)
+    monkeypatch.setattr(file_exchange, "start_thread", refuse)
     plugin.restart()
     record = plugin.collected.wait_for("claim_files_unreadable")
     assert fields_of(record)["error"] == NO_THREAD

@@ -12,6 +12,7 @@ from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
 from nri_numamem.observe.claim_files import Answer, Intent
 from nri_numamem.observe.files import replace_file
+from nri_numamem.observe.wake import wake
 from tests.simulated_host import wait_for
 
 CLAIM = Claim("uid-1", "ns", "app", {"mem": {0: {"memory": 4096}}})
@@ -91,6 +92,6 @@ def test_answers_that_cannot_be_read_leave_the_former_ones(tmp_path: Path) -> No
         file = claim_files.answers_file(tmp_path)
         file.unlink()
         file.mkdir()
-        claim_files.wake(claim_files.intents_file(tmp_path))
+        wake(claim_files.intents_file(tmp_path))
         wait_for(lambda: store.problem == f"{tmp_path}: Is a directory")
         assert store.is_charged(CLAIM)

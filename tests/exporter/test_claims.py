@@ -33,6 +33,7 @@ from nri_numamem.kubelet import pluginregistration_pb2 as registration
 from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
 from nri_numamem.observe.files import replace_file
+from nri_numamem.observe.wake import wake
 from tests.claim_plugin import ClaimPlugin
 from tests.grpc.pair import no_bug
 
@@ -235,7 +236,7 @@ def test_an_answer_that_cannot_be_read(world: World) -> None:
     replace_file(file, b"{")
     call = world.kubelet.begin("app")
     until(world.plugin.intents)
-    claim_files.wake(claim_files.intents_file(world.plugin.directory))
+    wake(claim_files.intents_file(world.plugin.directory))
     until(lambda: world.kubelet.store.problem)
     world.kubelet.clock = lambda: PREPARE_S
     assert f"does not answer: {file}: not JSON" in call.result().claims["uid-app"].error

@@ -1,10 +1,7 @@
 """Files of the agent and the plugin: a round trip, and files that cannot be used."""
 
 import json
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +9,10 @@ import pytest
 
 from nri_numamem.memorymanager.claims import Claim
 from nri_numamem.observe import claim_files
-from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent, Intents, WakeSocket
+from nri_numamem.observe.claim_files import Answer, ClaimFileError, Intent, Intents
 from nri_numamem.observe.files import replace_file
 from tests.observe.collected import WAIT_S
+from tests.observe.test_wake import woken
 
 CLAIM = Claim(
     "uid-1",
@@ -48,24 +46,6 @@ def test_files_are_for_root_only(tmp_path: Path) -> None:
     assert [path.stat().st_mode & 0o777 for path in (file.parent, file)] == [0o700, 0o600]
 
 
-@contextmanager
-def woken(file: Path) -> Iterator[threading.Semaphore]:
-    """Yield what is released at each datagram; the thread that waits has ended afterwards."""
-    sock, released = WakeSocket(file, 10 * WAIT_S), threading.Semaphore(0)
-
-    def run() -> None:
-        while sock.wait():
-            released.release()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield released
-    sock.close()
-    thread.join(WAIT_S)
-    assert not thread.is_alive()
-    assert not sock.wait()
-
-
 def test_each_side_wakes_the_other(tmp_path: Path) -> None:
     intents, answers = claim_files.intents_file(tmp_path), claim_files.answers_file(tmp_path)
     claim_files.write_intents(tmp_path, [INTENT])  # no process waits yet
@@ -75,27 +55,6 @@ def test_each_side_wakes_the_other(tmp_path: Path) -> None:
             assert plugin.acquire(timeout=WAIT_S)
             claim_files.write_answers(tmp_path, {})
             assert agent.acquire(timeout=WAIT_S)
-
-
-def test_a_socket_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    directory = tmp_path / ("x" * 100)  # a socket's path has at most 107 bytes
-    with pytest.raises(OSError, match="AF_UNIX path too long"):
-        WakeSocket(claim_files.answers_file(directory), WAIT_S)
-
-
-def test_without_a_datagram_the_wait_ends_after_its_timeout(tmp_path: Path) -> None:
-    sock = WakeSocket(claim_files.answers_file(tmp_path), 0.01)
-    assert sock.wait()
-    sock.close()
-    assert not sock.wait()
-
-
-def test_an_empty_datagram_does_not_end_the_wait(tmp_path: Path) -> None:
-    file = claim_files.answers_file(tmp_path)
-    with woken(file) as released, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
-        for _ in range(2):
-            other.sendto(b"", str(file.with_name("wake.sock")))
-            assert released.acquire(timeout=WAIT_S)
 
 
 @pytest.mark.parametrize("uid", ["", "../x", "a/b", ".x", "x" * 101, "a b", "ä"])
