@@ -19,6 +19,7 @@ from nri_numamem.engine.core.candidates import RULES
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.cpu_following import records as cpu_following
+from nri_numamem.engine.features.earmarks import records as earmarks
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
 from nri_numamem.engine.features.partitions import records as partitions
@@ -57,6 +58,7 @@ SECTIONS: Mapping[str, tuple[ModuleType, ...]] = {
     "Burstable pods": (burstable_pods,),
     "Partitions": (partitions,),
     "Resource claims": (claims,),
+    "Earmarks": (earmarks,),
     "Placement strategies": (placement_strategy,),
     "Memory policies": (memory_policies,),
     "Network hints": (network_hints,),

@@ -39,6 +39,7 @@ COMMANDS = {
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for problems that keep the plugin from working",
+    "earmark": "set room aside on NUMA nodes for a pod, list and drop what is set aside",
     "explain": "show why a container was placed, refused or not managed",
     "export": "write this host as a NodeResourceTopology, for NUMA-aware scheduling",
     "gather": "write an archive with what a bug report needs",

@@ -41,6 +41,7 @@ def policy_of(settings: Settings) -> Policy:
         network_hints=settings.network_hints != HINTS_OFF,
         burstable_pods=settings.burstable_pods,
         claims=settings.claims.enabled,
+        earmarks_percent=settings.earmarks.max_percent if settings.earmarks.enabled else 0,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.config.claims import ClaimSettings
+from nri_numamem.config.earmarks import EarmarkSettings
 from nri_numamem.config.features import HINTS_OFF
 from nri_numamem.config.setting import Setting, read_rows, write_rows
 from nri_numamem.config.table import (
@@ -104,6 +105,8 @@ class Settings:
     """Whether the plugin watches where the pages of containers are."""
     claims: ClaimSettings = field(default_factory=ClaimSettings)
     """Whether resource claims choose NUMA nodes."""
+    earmarks: EarmarkSettings = field(default_factory=EarmarkSettings)
+    """Whether room can be set aside."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""

@@ -6,6 +6,7 @@ the settings that a reload applies come from it as well.
 """
 
 from nri_numamem.config.claims import CLAIMS
+from nri_numamem.config.earmarks import EARMARKS
 from nri_numamem.config.features import (
     BURSTABLE_PODS,
     CPU_FOLLOWS_MEMORY,
@@ -211,6 +212,7 @@ TABLE: tuple[Setting | Group, ...] = (
     BURSTABLE_PODS,
     RESIDENCY,
     CLAIMS,
+    EARMARKS,
     Setting(
         "logLevel",
         "log_level",

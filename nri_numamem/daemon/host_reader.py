@@ -49,7 +49,7 @@ from nri_numamem.numa import NodeSet
 from nri_numamem.numa.partitions import label_keys_of
 
 if TYPE_CHECKING:
-    from nri_numamem.daemon.claims import ClaimExchange
+    from nri_numamem.daemon.exchanges import Exchanges
     from nri_numamem.daemon.host_cpus import HostCpusMonitor
     from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 
@@ -77,16 +77,16 @@ class HostReader:
         self.network_hints = NetworkHints(roots, get_engine, emit, namespaces)
         self.pins_burstable = self.sets_oom_score_adj = False
         self.reads_networks = self.sets_policies = False
-        self.label_keys: tuple[str, ...] = ()
+        self.label_keys: tuple[str, ...] | None = ()
         self.hook_program = ""
-        self.claims: ClaimExchange | None = None
-        """None without the setting claims."""
+        self.exchanges: Exchanges | None = None
+        """None before the start."""
 
     def close(self) -> None:
         """End what reads in the background."""
         self.network_hints.close()
-        if self.claims is not None:
-            self.claims.close()
+        if self.exchanges is not None:
+            self.exchanges.close()
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
@@ -102,7 +102,8 @@ class HostReader:
         self.network_hints.started(settings)
         self.reads_networks = self.network_hints.is_active
         self.pins_burstable = settings.burstable_pods.is_active
-        self.label_keys = label_keys_of(settings.partitions)
+        # A selector of an earmark can name any label.
+        self.label_keys = None if settings.earmarks.enabled else label_keys_of(settings.partitions)
         self.hook_program = settings.claims.hook_program if settings.claims.enabled else ""
 
     def configured(self, configuration: Configuration) -> None:
@@ -223,7 +224,7 @@ class HostReader:
 
     def prepared_claims(self) -> tuple[Claim, ...] | None:
         """Return the resource claims that are charged and prepared; None if unknown."""
-        return None if self.claims is None else self.claims.prepared()
+        return None if self.exchanges is None else self.exchanges.prepared_claims()
 
     def sandbox_started(self, pod: PodSandbox, path: str) -> None:
         """Read the network namespace at `path` in the background; "" for the host's."""

@@ -64,10 +64,15 @@ def _sizes(pod: PodSandbox, container: Container | None) -> set[int]:
 def build_engine(settings: Settings, roots: HostRoots) -> Engine:
     """Return an engine for this host; UsageError when host and settings do not go together."""
     check_state_file(settings.state_file_or_default, roots.kubelet)
-    if settings.claims.enabled and not settings.state_file_or_default:
-        place = settings.place_of(("claims", "enabled"))
-        text = 'claims.enabled needs the directory of the state file; stateFile must not be ""'
-        raise UsageError(f"{place}: {text}" if place else text)
+    for group, is_on in (
+        ("claims", settings.claims.enabled),
+        ("earmarks", settings.earmarks.enabled),
+    ):
+        if is_on and not settings.state_file_or_default:
+            place = settings.place_of((group, "enabled"))
+            why = 'needs the directory of the state file; stateFile must not be ""'
+            text = f"{group}.enabled {why}"
+            raise UsageError(f"{place}: {text}" if place else text)
     try:
         machine = read_machine(roots.sysfs, roots.proc)
     except MachineError as error:

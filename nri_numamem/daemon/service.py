@@ -11,6 +11,8 @@ from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.description import Description
+from nri_numamem.daemon.exchanges import NAMES as EXCHANGES
+from nri_numamem.daemon.exchanges import Exchanges
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
@@ -127,25 +129,22 @@ class Service:
         self.live.use(settings)
         self.host_reader.started(settings)
         self.metrics.watch_residency(settings.residency, self._roots, self.jobs, self.time_limit)
-        if settings.claims.enabled:
-            self._exchange_claims(settings)
+        self._start_exchanges(settings)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
             self.emit(restored_record(restored))
 
-    def _exchange_claims(self, settings: Settings) -> None:
-        from nri_numamem.daemon.claims import ClaimExchange  # noqa: PLC0415 - only for the setting
-
-        self.host_reader.claims = claims = ClaimExchange(
+    def _start_exchanges(self, settings: Settings) -> None:
+        self.host_reader.exchanges = Exchanges(
             settings,
             self.emit,
-            self._system.clock.wall_s,
+            self._system.clock,
             lambda: self._is_synchronized and self._state_store.is_writable,
             lambda: None if self._signals is None else self._signals.wake_up(),
         )
-        claims.start()
-        self.jobs.add(LimitedJob(claims, self.time_limit, self._get_engine))
+        for each in self.host_reader.exchanges:
+            self.jobs.add(LimitedJob(each, self.time_limit, self._get_engine))
 
     def close(self) -> None:
         """Stop the metrics, write the state file, then release the lock for a standby."""
@@ -245,7 +244,7 @@ class Service:
         if DUMP_STATE in numbers:
             self.dump_state()
         self.live.take(numbers, signals.wake_up)
-        self.jobs.run_due("claims")
+        self.jobs.run_due(*EXCHANGES)
         self._offer_state(0.0)  # the agent makes the slice from the state file
         return not numbers.isdisjoint(STOPPING)
 

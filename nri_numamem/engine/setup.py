@@ -23,6 +23,12 @@ def features_of(policy: Policy) -> tuple[Feature, ...]:
         )
 
         features.append(claims.ResourceClaims())
+    if policy.earmarks_percent:
+        from nri_numamem.engine.features.earmarks import (  # noqa: PLC0415 - only for the setting
+            feature as earmarks,
+        )
+
+        features.append(earmarks.SetAsideRoom())
     features += [strategy.FEATURE, burstable.FEATURE]
     if policy.partitions:
         from nri_numamem.engine.features.partitions import (  # noqa: PLC0415 - only for the setting

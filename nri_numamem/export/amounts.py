@@ -16,7 +16,7 @@ container could get there alone: nothing on a node of a group, and nothing on a 
 memory. With the other policies the scheduler only ranks hosts, by sums over several zones, and each
 zone shows its free bytes. A pod begins only if its limit fits beside the outstanding amounts of the
 pods that have begun (``engine.pods.outstanding``). These are sums over all nodes, so no zone shows
-more than what they leave.
+more than what they leave. What is set aside is not available, also not for whom it is set aside.
 
 Devices are as the kubelet lists them. The Topology Manager aligns devices too, so the scheduler
 plugin has to count them per node. A device near several nodes counts on each of them, as other
@@ -27,6 +27,7 @@ counts them for the whole host.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.engine.core.allowed_nodes import rooms_left
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import MILLICORES, split_by_cpus
 from nri_numamem.engine.core.state import EngineState
@@ -40,6 +41,8 @@ from nri_numamem.memorymanager import (
     nodes_of,
 )
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.earmarks import set_aside
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import CpuSet, NodeSet, NumaNode
 from nri_numamem.topologymanager import TopologyPolicy
@@ -107,16 +110,20 @@ def single_node_amounts(
 def _amounts(
     context: Context, state: EngineState, pool_use: PoolUse | None, *, is_single: bool
 ) -> Mapping[int, Mapping[str, Amounts]]:
-    accounting = state.accounting
+    masked = MaskedState(state.accounting)
     if pool_use is not None:
-        accounting = mask_unavailable_hugepages(accounting, pool_use).state
-    resources = present_resources(accounting)
+        masked = mask_unavailable_hugepages(state.accounting, pool_use)
+    accounting = set_aside(masked, rooms_left(state)).state
+    resources = present_resources(state.accounting)
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
     return {
         node_id: {
-            name: _of_memory(node, name, most[name], is_single=is_single) for name in resources
+            name: _of_memory(
+                node, accounting.machine_state.get(node_id), name, most[name], is_single=is_single
+            )
+            for name in resources
         }
-        for node_id, node in accounting.machine_state.items()
+        for node_id, node in state.accounting.machine_state.items()
     }
 
 
@@ -129,9 +136,12 @@ def _most_for_a_pod(context: Context, state: EngineState, accounting: State, res
     return max(0, free - sum(of_pod.get(resource, 0) for of_pod in amounts))
 
 
-def _of_memory(node: NodeState, resource: str, most: int, *, is_single: bool) -> Amounts:
+def _of_memory(
+    node: NodeState, left: NodeState | None, resource: str, most: int, *, is_single: bool
+) -> Amounts:
+    """Return the amounts of a node; `left` is what placements see of it, None if nothing."""
     table = node.table(resource)
-    free = table.free
+    free = 0 if left is None else left.table(resource).free
     if is_single and (len(node.cells) > 1 or node.lacks_normal_memory):
         free = 0
     return Amounts(table.total, table.allocatable, min(free, most))

@@ -10,6 +10,7 @@ node                          in the slice
 of a group of several nodes   none: its containers may use each of its nodes
 without normal memory         none: a container cannot have it as its only node
 without room for two pages    none: the API server refuses a size below `min` plus `step`
+with an earmark               what the earmark leaves, and it is not `empty`
 last resort                   behind all others
 ============================  ====================================================================
 
@@ -26,7 +27,9 @@ Sources: k8s.io/api/resource/v1; k8s.io/dynamic-resource-allocation, structured.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nri_numamem.engine.core.allowed_nodes import rooms_left
 from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.export.amounts import Amounts, single_node_amounts
 from nri_numamem.export.noderesourcetopology import MANAGED_BY, PARTITION, Host, partition_names
 from nri_numamem.memorymanager import State
@@ -145,7 +148,7 @@ def _devices(host: Host) -> Iterable[dict[str, object]]:
     amounts = single_node_amounts(host.context, host.state, host.pool_use)
     held = bytes_of_claims(accounting)
     nodes = _fullest_first(host.context, amounts)
-    attributes = _attributes(host.context, accounting, nodes)
+    attributes = _attributes(host.context, host.state, nodes)
     for resource in present_resources(accounting):
         for node_id in nodes:
             if len(accounting.machine_state[node_id].cells) > 1:
@@ -171,13 +174,15 @@ def _fullest_first(context: Context, found: Mapping[int, Mapping[str, Amounts]])
 
 
 def _attributes(
-    context: Context, accounting: State, nodes: Iterable[int]
+    context: Context, state: EngineState, nodes: Iterable[int]
 ) -> dict[int, dict[str, object]]:
     """Return node id -> the attributes of the devices of a node."""
     sockets, partitions = _sockets(context), partition_names(context)
+    set_aside = NodeSet(n for room in rooms_left(state).values() for n in room.nodes)
     found: dict[int, dict[str, object]] = {}
     for n in nodes:
-        is_empty = accounting.machine_state[n].number_of_assignments == 0
+        is_empty = not state.accounting.machine_state[n].number_of_assignments
+        is_empty = is_empty and n not in set_aside
         tier = context.classification.classes[n].value
         found[n] = {NUMA_NODE: {"int": n}, "tier": {"string": tier}, "empty": {"bool": is_empty}}
         if n in sockets:

@@ -20,6 +20,8 @@ class HolderKind(Enum):
     """The pod as a whole: its sum in pod scope, less what its containers took over."""
     CLAIM = "claim"
     """A resource claim. It is its own owner, with its uid."""
+    EARMARK = "earmark"
+    """Room that is set aside, during a placement of others (``earmarks``). It is its own owner."""
 
     def __str__(self) -> str:
         """Return the text for messages; no container has such a name."""

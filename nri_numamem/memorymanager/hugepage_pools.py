@@ -27,6 +27,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from nri_numamem.memorymanager.accounting import remove_container
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.memorymanager.state import NodeState, State, Table, without_nodes
 from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, sum_amounts
@@ -79,13 +81,15 @@ class MaskedState:
     """The bytes: hugepages that are unavailable, for example."""
     hidden: Mapping[int, NodeState] = field(default_factory=dict)
     """The nodes, by id."""
+    earmarks: tuple[str, ...] = ()
+    """Ids of the earmarks that are assigned for the placement."""
 
     def without(self, nodes: NodeSet) -> "MaskedState":
         """Return the value in which these nodes are absent as well."""
         machine = self.state.machine_state
         hidden = {n: machine[n] for n in nodes if n in machine}
-        return MaskedState(
-            without_nodes(self.state, nodes), self.amounts, {**self.hidden, **hidden}
+        return replace(
+            self, state=without_nodes(self.state, nodes), hidden={**self.hidden, **hidden}
         )
 
     def unmask(self, state: State) -> State:
@@ -93,6 +97,8 @@ class MaskedState:
         if self.hidden:
             machine = dict(sorted({**self.hidden, **state.machine_state}.items()))
             state = State(machine, state.assignments, state.reusable)
+        for uid in self.earmarks:
+            state = remove_container(state, uid, HolderKind.EARMARK)
         return with_free(state, self.amounts, 1)
 
 

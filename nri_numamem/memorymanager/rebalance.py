@@ -36,6 +36,9 @@ there is no plan."""
 Place: TypeAlias = Callable[[State], NodeSet | None]
 """Return the nodes of the refused request in an accounting; None if it is refused there too."""
 
+View: TypeAlias = Callable[[State], State]
+"""Return an accounting without what others cannot use, some nodes perhaps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -96,15 +99,17 @@ def find_plan(
     place: Place,
     *,
     last_resort: NodeSet | None = None,
+    view: View = lambda accounting: accounting,
     max_moves: int = MAX_MOVES,
     max_trials: int = MAX_TRIALS,
 ) -> Rebalancing:
     """Return the cheapest plan for a request that `place` refuses; `max_moves` is at least 1.
 
     Plans of shares that consent come first, then those with others. `last_resort` nodes are targets
-    only if there is no other. The same arguments give the same plan.
+    only if there is no other. `view` returns what shares that move may use of an accounting. The
+    same arguments give the same plan.
     """
-    search = _Search(accounting, place, last_resort or NodeSet(), max_moves, max_trials)
+    search = _Search(accounting, place, view, last_resort or NodeSet(), max_moves, max_trials)
     nodes = search.nodes_in(accounting)
     if nodes is not None:
         return Rebalancing(nodes=nodes, fits_now=True)
@@ -138,12 +143,14 @@ class _Search:
         self,
         accounting: State,
         place: Place,
+        view: View,
         last_resort: NodeSet,
         max_moves: int,
         max_trials: int,
     ) -> None:
         self._accounting = accounting
         self._place = place
+        self._view = view
         self._max_moves = max_moves
         self._trials = max_trials
         ids = accounting.machine_state
@@ -198,12 +205,13 @@ class _Search:
         `accounting` has the moves that are made, and lacks the shares that wait for a target.
         """
         (share, request), *others = waiting
+        seen = self._view(accounting)
         for target in self._targets:
             nodes = NodeSet([target])
             is_allowed = share.targets is None or target in share.targets
-            if target == share.node_id or not is_allowed:
+            if target == share.node_id or not is_allowed or target not in seen.machine_state:
                 continue
-            if not is_admissible(accounting, share.uid, request, nodes):
+            if not is_admissible(seen, share.uid, request, nodes):
                 continue
             after = assign(accounting, share.uid, share.containers[0], nodes, request)
             placed = self.nodes_in(after)

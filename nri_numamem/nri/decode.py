@@ -69,7 +69,7 @@ class _CachedPod:
     limits: PodCgroup = field(default_factory=PodCgroup)
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Only those of `HostFacts.label_keys`."""
+    """Those of `HostFacts.label_keys`."""
 
 
 _UNKNOWN_POD = _CachedPod()
@@ -242,8 +242,9 @@ class Decoder:
         # kubelet kuberuntime, calculateSandboxResources (ExcludeOverhead).
         overhead_bytes = memory_limit(pod.linux.pod_overhead) or 0
         limits = PodCgroup(hugepages, max(0, (limit_bytes or 0) - overhead_bytes))
-        keys = (key for key in self._facts.label_keys if key in pod.labels)
-        labels = {key: pod.labels[key] for key in keys}
+        keys = self._facts.label_keys
+        wanted = pod.labels if keys is None else (key for key in keys if key in pod.labels)
+        labels = {key: pod.labels[key] for key in wanted}
         return _CachedPod(limits, own_annotations(pod.annotations), labels)
 
     def _ended_pod(self, pod: api.PodSandbox) -> events.PodSandbox:

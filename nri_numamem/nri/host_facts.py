@@ -50,8 +50,8 @@ class HostFacts(Protocol):
     """Whether the setting networkHints is on."""
     sets_policies: bool = False
     """Whether the setting memoryPolicy allows policies."""
-    label_keys: tuple[str, ...] = ()
-    """The labels of pods by which the setting partitions selects."""
+    label_keys: tuple[str, ...] | None = ()
+    """The labels of pods by which settings select; None if every label may be needed."""
     hook_program: str = ""
     """The program in the OCI hooks of resource claims; "" if the setting claims is off."""
 

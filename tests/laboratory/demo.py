@@ -18,10 +18,13 @@ from tests.laboratory.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
 
 
 class DemoSandbox(PluginSandbox):
-    """The demo's machine with a fake runtime and a plugin process, as a context."""
+    """The demo's machine with a fake runtime and a plugin process, as a context.
 
-    def __init__(self, command: Sequence[str] = PLUGIN_COMMAND) -> None:
-        super().__init__(machine(), CONFIG, command)
+    `settings` are further ones, in YAML.
+    """
+
+    def __init__(self, command: Sequence[str] = PLUGIN_COMMAND, settings: str = "") -> None:
+        super().__init__(machine(), CONFIG + settings, command)
         self._pods: dict[str, api.PodSandbox] = {}
 
     @property

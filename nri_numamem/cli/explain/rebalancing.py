@@ -124,6 +124,8 @@ class Plans:
     """Why there is none; "" if they were not wanted, or without a state."""
     excluded: NodeSet = field(default_factory=NodeSet)
     """The nodes on which no container is placed."""
+    has_earmarks: bool = False
+    """Whether the plugin can set room aside."""
 
     def of(self, names: Names) -> Present:
         """Return what the host shows now about a container."""
@@ -192,7 +194,8 @@ def _plans(
             reserved = _reserved(context, state, request_of(entry).get(MEMORY, 0))
             present = Present(present.outside, plan, remedies, tuple(reserved))
         found[names.key] = present
-    return Plans(found, named, excluded=context.classification.excluded)
+    excluded, has_earmarks = context.classification.excluded, facts.settings.earmarks.enabled
+    return Plans(found, named, excluded=excluded, has_earmarks=has_earmarks)
 
 
 def _reserved(context: Context, state: EngineState, wanted_bytes: int) -> Iterator[str]:

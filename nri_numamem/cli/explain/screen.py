@@ -24,7 +24,7 @@ from nri_numamem.cli.explain.decision import (
 )
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story
-from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
+from nri_numamem.cli.live.rebalancing import BY_HAND, WITH_EARMARK, sentence
 from nri_numamem.cli.render.bars import numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import duration, left_out_text, time_text
@@ -164,7 +164,8 @@ def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
     if plan is not None:
         screen.labelled("plan", escape(sentence(plan, plans.pods)))
         if plan.moves:
-            screen.labelled("", BY_HAND)
+            with_earmark = WITH_EARMARK.format(pod=story.names.full_pod)
+            screen.labelled("", escape(with_earmark) if plans.has_earmarks else BY_HAND)
     elif plans.problem and story.outcome is Outcome.REFUSED:
         screen.labelled("plan", f"unknown: {escape(plans.problem)}")
     advice = plans.advice(story)

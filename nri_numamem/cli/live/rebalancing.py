@@ -6,11 +6,15 @@ The plugin moves nothing. A plan says which pods an operator can restart so that
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from nri_numamem.engine.core.allowed_nodes import rooms_left
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.partitions.layouts import nodes_of_partition
 from nri_numamem.engine.queries.rebalance import ContainerFacts, shares_of
+from nri_numamem.memorymanager import State
+from nri_numamem.memorymanager.earmarks import set_aside
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.rebalance import (
     MAX_MOVES,
     MAX_TRIALS,
@@ -25,6 +29,11 @@ from nri_numamem.numa import humanize_bytes
 BY_HAND = (
     "the plugin moves nothing: kubectl cordon the node, delete these pods, wait until the refused "
     "container runs, kubectl uncordon"
+)
+
+WITH_EARMARK = (
+    "the plugin moves nothing: set the room aside with nri-numamem earmark make {pod}, delete "
+    "these pods, and wait until the refused container runs"
 )
 
 ANNOTATION = "movable.numamem.io"
@@ -45,8 +54,12 @@ def plan_on(
         replace(share, targets=nodes_of_partition(context, share.node_id))
         for share in shares_of(state, facts, uids)
     ]
-    last_resort = context.topology.preferences.last_resort
-    return find_plan(state.accounting, shares, place, last_resort=last_resort)
+    last_resort, rooms = context.topology.preferences.last_resort, rooms_left(state)
+
+    def view(accounting: State) -> State:
+        return set_aside(MaskedState(accounting), rooms).state
+
+    return find_plan(state.accounting, shares, place, last_resort=last_resort, view=view)
 
 
 def sentence(plan: Rebalancing, names: PodNames) -> str:

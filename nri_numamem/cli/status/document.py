@@ -5,6 +5,7 @@ meaning, raises the version.
 """
 
 from nri_numamem.cli.decisions.unplaced import Unplaced
+from nri_numamem.cli.live.earmarks import earmarks_document
 from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time, known_time
@@ -39,6 +40,7 @@ def report_document(report: Report) -> dict[str, object]:
         "partitions": [_partition(row) for row in report.partitions],
         "containers": [_container(row) for row in report.containers],
         "claims": claims_document(facts.state),
+        "earmarks": earmarks_document(facts.state),
         "refused": [_refused(each) for each in report.refused],
         "notManagedPods": dict(facts.other_pods),
         "hugepageUsers": users["processes"],

@@ -18,13 +18,16 @@ from nri_numamem.cli.status.report import (
     is_notable,
 )
 from nri_numamem.engine.admission.alignment import misaligned_containers
+from nri_numamem.engine.core.allowed_nodes import rooms_left
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms
 from nri_numamem.engine.records import containers
 from nri_numamem.memorymanager import mask_unavailable_hugepages, nodes_of
+from nri_numamem.memorymanager.earmarks import set_aside
 from nri_numamem.memorymanager.holder import container_name
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import MEMORY, humanize_bytes
 
 _REASONS: Mapping[str, str] = {
@@ -44,10 +47,10 @@ def judge(facts: Facts) -> Report:
         return Report(facts, containers=rows)
     if state is None:
         state = EngineState(facts.context.empty_accounting())
-    masked, outside = state.accounting, dict[int, Mapping[str, int]]()
+    found = MaskedState(state.accounting)
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
-        masked, outside = found.state, dict(found.amounts)
+    outside, masked = dict(found.amounts), set_aside(found, rooms_left(state)).state
     nodes, rows = tuple(all_nodes(facts.context, state, outside)), _rows(facts, state)
     return Report(
         facts,

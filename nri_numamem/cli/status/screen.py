@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nri_numamem.cli.decisions.outcomes import amounts_text
+from nri_numamem.cli.live.earmarks import show_earmarks
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -42,6 +43,7 @@ def show(report: Report, console: Console) -> None:
         show_nodes(screen, report)
     _show_containers(screen, report)
     show_claims(screen, report.facts.state)
+    show_earmarks(screen, report.facts.state, report.facts.now_s)
     if report.refused:
         _show_refused(screen, report)
     if report.differences:

@@ -56,16 +56,19 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         return _without_effect(context, state, event, holder)
     if Block(before[0].numa_affinity, MEMORY, new) in before:
         return _without_effect(context, state, event, holder)
-    masked = allowed_nodes.mask_others(context, event.pod, MaskedState(state.accounting))
-    seen = state.with_accounting(masked.state) if masked.hidden else state
+    masked = allowed_nodes.mask_set_aside(state, event.pod, MaskedState(state.accounting))
+    masked = allowed_nodes.mask_others(context, event.pod, masked)
+    is_masked = masked.hidden or masked.earmarks
+    seen = state.with_accounting(masked.state) if is_masked else state
     ready, new = pod_level.make_room(context, seen, event.pod, holder, new)
     done = resize(context, ready.accounting, holder.key, new)
-    done = replace(done, state=masked.unmask(done.state)) if masked.hidden else done
+    done = replace(done, state=masked.unmask(done.state)) if is_masked else done
     if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
         facts = _rejection_facts(state, event.pod, holder, new, done)
         find = partial(_remedies, context, state, event, done, _memory_of(before))
         rejection = Rejection(RESIZE_REJECTED, partial(Explanation, facts), find_remedies=find)
         rejection = allowed_nodes.with_cause(context, event.pod, rejection, masked, (MEMORY,))
+        rejection = allowed_nodes.with_set_aside(state, event.pod, rejection)
         text = rejection.message_within(TEXT_LIMIT)
         record = _rejected(state, holder, before, done, rejection.remedies)
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)

@@ -124,7 +124,7 @@ def _admit(
     if context.limits_nodes:
         masked = allowed_nodes.mask_others(context, pod, available)
         masked = masked.without(kept_free) if kept_free else masked
-    is_masked = masked.amounts or masked.hidden
+    is_masked = masked.amounts or masked.hidden or masked.earmarks
     seen = free = state.with_accounting(masked.state) if is_masked else state
     if masked.hidden:
         new = replace(new, others=new.others.within(NodeSet(masked.state.machine_state)))
@@ -175,6 +175,8 @@ def _rejected(attempt: _Attempt, rejection: Rejection, checked: EngineState) -> 
     if attempt.kept_free:
         needed = format_nodes(attempt.kept_free)
         rejection = rejection.with_fact(f"pods that run in part need {needed}")
+    if attempt.state.earmarks:
+        rejection = allowed_nodes.with_set_aside(attempt.state, new.pod, rejection)
     choice = records.choice_of_rejected(free, new, rejection)
     refused = remedies.Refused(
         context, attempt.state, attempt.event, choice, attempt.masked.amounts, rejection, checked
@@ -206,13 +208,13 @@ def _admitted(
 
 
 def _available(state: EngineState, event: CreateContainer) -> MaskedState:
-    """Return the accounting without what the kernel could not provide now."""
+    """Return the accounting without what the kernel could not provide now, or is set aside."""
     masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
     if event.available_memory is not None:
         masked = mask_unavailable_memory(masked, event.available_memory)
-    return masked
+    return allowed_nodes.mask_set_aside(state, event.pod, masked) if state.earmarks else masked
 
 
 def _refusal(context: Context, new: ToPlace, rejection: Rejection) -> Plan:

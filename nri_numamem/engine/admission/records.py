@@ -242,12 +242,13 @@ def ended(state: EngineState, holder: Holder) -> ContainerEnded:
 def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[HolderShown, ...]:
     """Return the largest holders of the resources, without those of pod `uid`.
 
-    The largest one comes first. Holders on nodes that this accounting lacks are left out.
+    The largest one comes first. Earmarks, and holders on nodes that this accounting lacks, are left
+    out.
     """
     wanted = frozenset(resources)
     found: list[tuple[int, HolderKey, NodeSet, dict[str, int]]] = []
     for other, containers in state.accounting.assignments.items():
-        if other == uid:
+        if other == uid or other in state.earmarks:
             continue
         for name, blocks in containers.items():
             held = {block.type: block.size for block in blocks if block.type in wanted}

@@ -2,15 +2,19 @@
 
 A feature allows the nodes (``Feature.allowed_nodes``). For the placement the other nodes are
 absent, as excluded ones are. A pod also keeps the nodes that it has, because its containers run
-there: the setting may have changed since they started.
+there: the setting may have changed since they started. Room that is set aside for other pods is
+absent as well (``earmarks``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Rejection, State
+from nri_numamem.memorymanager.earmarks import Room, set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.rejection import format_amounts
 from nri_numamem.memorymanager.state import without_nodes
@@ -82,3 +86,37 @@ def with_cause(
     hidden = masked.hidden.values()
     free = {name: sum(node.table(name).free for node in hidden) for name in resources}
     return rejection.with_fact(f"{allowed.cause}; {format_amounts(free)} free on other NUMA nodes")
+
+
+def mask_set_aside(state: EngineState, pod: PodSandbox, masked: MaskedState) -> MaskedState:
+    """Return the accounting for a placement, without room that is set aside for other pods."""
+    rooms = _rooms_of_others(state, pod)
+    return set_aside(masked, rooms, own_nodes(state.accounting, pod)) if rooms else masked
+
+
+def with_set_aside(state: EngineState, pod: PodSandbox, rejection: Rejection) -> Rejection:
+    """Return a rejection with the room that is set aside for other pods."""
+    for fact in set_aside_facts(state, _rooms_of_others(state, pod)):
+        rejection = rejection.with_fact(fact)
+    return rejection
+
+
+def _rooms_of_others(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
+    return rooms_left(state, lambda each: not each.beneficiary.includes(pod))
+
+
+def rooms_left(
+    state: EngineState, is_wanted: Callable[[Earmark], bool] = lambda _: True
+) -> Mapping[str, Room]:
+    """Return uid -> what is left of earmarks, of those that have something left."""
+    pods = state.pods.values()
+    wanted = ((uid, each) for uid, each in sorted(state.earmarks.items()) if is_wanted(each))
+    left = ((uid, each.left(state.accounting, pods)) for uid, each in wanted)
+    return {uid: room for uid, room in left if room.amounts}
+
+
+def set_aside_facts(state: EngineState, rooms: Mapping[str, Room]) -> Iterator[str]:
+    """Yield a text for each room: "memory 8Gi on NUMA node 0 is set aside for ml/train-4"."""
+    for uid, room in rooms.items():
+        where, who = format_nodes(room.nodes), state.earmarks[uid].beneficiary
+        yield f"{format_amounts(room.amounts)} on {where} is set aside for {who}"

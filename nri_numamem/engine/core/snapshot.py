@@ -29,6 +29,7 @@ from nri_numamem.engine.core.json_fields import (
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.snapshot_claims import claims_in, claims_out
+from nri_numamem.engine.core.snapshot_earmarks import earmarks_in, earmarks_out
 from nri_numamem.engine.core.state import (
     NO_CPUS,
     PREVIOUS_NODES_LIMIT,
@@ -85,6 +86,8 @@ def _payload(state: EngineState) -> str:
     unpinned = [{**_ids_out(reason), **_reason_out(reason)} for reason in reasons]
     more += f',"unpinned":{_text(unpinned)}' if unpinned else ""
     more += f',"claims":{_text(claims_out(state.claims))}' if state.claims else ""
+    earmarks = earmarks_out(state.earmarks, state.pods)
+    more += f',"earmarks":{_text(earmarks)}' if earmarks else ""
     return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
 
 
@@ -122,21 +125,26 @@ def restore(data: bytes) -> EngineState:
         places = object_of(pod.get("nodes"), "nodes")
         uid = field_of(pod, "uid", str)
         previous_nodes[uid] = {name or HolderKind.POD: _nodes(places, name) for name in places}
-    unconfirmed = field_of(payload, "unconfirmed", list) if "unconfirmed" in payload else ()
-    entries = field_of(payload, "unpinned", list) if "unpinned" in payload else []
-    reasons = [_reason_in(object_of(entry, "unpinned")) for entry in entries]
-    claims = claims_in(field_of(payload, "claims", list)) if "claims" in payload else {}
+    unpinned = _entries(payload, "unpinned")
+    reasons = [_reason_in(object_of(entry, "unpinned")) for entry in unpinned]
     return EngineState(
         State({}, assignments),
         holders=holders,
         keys=keys,
         previous_nodes=previous_nodes,
         cpusets=Cpusets(
-            unconfirmed=frozenset(map(str, unconfirmed)), with_devices=frozenset(with_devices)
+            unconfirmed=frozenset(map(str, _entries(payload, "unconfirmed"))),
+            with_devices=frozenset(with_devices),
         ),
-        claims=claims,
+        claims=claims_in(_entries(payload, "claims")),
+        earmarks=earmarks_in(_entries(payload, "earmarks")),
         reasons=Reasons(pinned, {one.container_id: one for one in reasons if one is not None}),
     )
+
+
+def _entries(payload: Json, name: str) -> list[object]:
+    """Return a list that is optional; raises SnapshotError for another type."""
+    return field_of(payload, name, list) if name in payload else []
 
 
 def _holder_out(

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.core.claims import ChargedClaim
+from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import NO_REASONS, Reasons
@@ -131,6 +132,8 @@ class EngineState:
     begun pods (see ``outstanding``)."""
     claims: Mapping[str, ChargedClaim] = field(default_factory=dict)
     """Uid -> resource claim, each charged in the accounting."""
+    earmarks: Mapping[str, Earmark] = field(default_factory=dict)
+    """Uid -> room that is set aside; the accounting does not have it."""
     reasons: Reasons = field(default=NO_REASONS, compare=False)
     """For people; no decision depends on it."""
 

@@ -232,6 +232,17 @@ class ClaimIntentUnusable(Record):
 
 
 @event(
+    "earmark_files_unusable",
+    Level.WARNING,
+    remedy="remove or correct the file; nri-numamem earmark writes such files",
+)
+class EarmarkFilesUnusable(Record):
+    """Files of earmarks cannot be read or written; the earmarks that there are stay."""
+
+    cause: Cause
+
+
+@event(
     "claim_unanswered",
     Level.ERROR,
     remedy="correct the directory; the agent tries the claim again",

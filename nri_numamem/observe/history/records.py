@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.cpu_following import records as cpu_following
+from nri_numamem.engine.features.earmarks import records as earmarks
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
 from nri_numamem.engine.features.partitions import records as partitions
@@ -26,7 +27,8 @@ from nri_numamem.observe.history.lines import Entry
 # The modules that define the events of the history.
 MODULES = (
     *(containers, running, pods, machine, connection, process, cpus),
-    *(burstable_pods, claims, cpu_following, memory_policies, network_hints, partitions, residency),
+    *(burstable_pods, claims, cpu_following, earmarks, memory_policies, network_hints, partitions),
+    residency,
 )
 
 _SETS: Mapping[type, Callable[[str], object]] = {NodeSet: NodeSet.parse, CpuSet: CpuSet.parse}

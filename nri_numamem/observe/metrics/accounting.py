@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import Metric
 
 from nri_numamem.engine.admission.alignment import misaligned_containers
+from nri_numamem.engine.core.allowed_nodes import rooms_left
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import EngineState
@@ -18,7 +19,10 @@ from nri_numamem.engine.records.containers import (
 )
 from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.memorymanager import NodeState, State
+from nri_numamem.memorymanager.earmarks import set_aside
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
+from nri_numamem.numa.quantity import sum_mappings
 from nri_numamem.observe.metrics.families import gauge
 from nri_numamem.topologymanager.merge import TopologyPolicy
 
@@ -67,14 +71,22 @@ def _unpinned(state: EngineState) -> Mapping[str, int]:
     return counts
 
 
-def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
-    """Yield the tables of the NUMA nodes, and what fits or exceeds them."""
+def accounting_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
+    """Yield the tables of the NUMA nodes, what is set aside, and what fits or exceeds them."""
+    accounting = state.accounting
     yield from _tables(accounting.machine_state)
     text = "Memory of running containers exceeding their nodes' allocatable."
     values = uncharged_bytes(context, accounting, is_excluded=False)
     yield gauge("shortfall_bytes", text, values, "resource")
     text = "Largest request that fits on one NUMA node, or on several; CPUs are not considered."
-    yield gauge("largest_request_bytes", text, _largest(context, accounting), "nodes", "resource")
+    largest = _largest(context, _without_earmarks(state))
+    yield gauge("largest_request_bytes", text, largest, "nodes", "resource")
+    left = sum_mappings(room.amounts for room in rooms_left(state).values())
+    yield gauge("earmarked_bytes", "Bytes that are set aside and not used.", left, "resource")
+
+
+def _without_earmarks(state: EngineState) -> State:
+    return set_aside(MaskedState(state.accounting), rooms_left(state)).state
 
 
 def _largest(context: Context, accounting: State) -> dict[tuple[str, str], int]:
@@ -116,12 +128,12 @@ def node_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     yield gauge("excluded_nodes_bytes", text, values, "resource")
 
 
-def partition_metrics(context: Context, accounting: State) -> Iterator[Metric]:
+def partition_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
     """Yield what each partition has and can hold; nothing without the setting."""
     usable: dict[str, int] = {}
     tables: dict[str, dict[tuple[str, ...], int]] = {"allocatable": {}, "free": {}}
     largest: dict[tuple[str, ...], int] = {}
-    for found, own in accounting_by_partition(context, accounting):
+    for found, own in accounting_by_partition(context, _without_earmarks(state)):
         name = found.partition.name
         usable[name] = int(not found.problem)
         for node in own.machine_state.values():

@@ -21,6 +21,7 @@ from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metr
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.claims import records as claims
 from nri_numamem.engine.features.cpu_following import records as cpu_following
+from nri_numamem.engine.features.earmarks import records as earmarks
 from nri_numamem.engine.features.memory_policies import records as memory_policies
 from nri_numamem.engine.features.network_hints import records as network_hints
 from nri_numamem.engine.features.partitions import records as partitions
@@ -87,6 +88,10 @@ OUTCOMES: Mapping[str, tuple[str, _Kinds]] = {
             claims.ClaimUseRejected,
             claims.ClaimResizeRejected,
         ),
+    ),
+    "earmarks": (
+        "Earmarks, by event.",
+        (earmarks.EarmarkMade, earmarks.EarmarkRejected, earmarks.EarmarkEnded),
     ),
     "memory_policies": (
         "Memory policies of containers, by event.",
@@ -205,9 +210,9 @@ class Metrics:
             yield from container_metrics(state)
             known = dict.fromkeys(state.accounting.machine_state, 0)
             yield remote_metric({**known, **self._sources.remote_bytes()})
-            yield from accounting_metrics(context, state.accounting)
+            yield from accounting_metrics(context, state)
             yield from node_metrics(context, state.accounting)
-            yield from partition_metrics(context, state.accounting)
+            yield from partition_metrics(context, state)
             yield from cpu_metrics(context, state)
             last = self._sources.residency()
             if last is not None:

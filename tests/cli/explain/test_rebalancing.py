@@ -45,6 +45,25 @@ def test_the_screen(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     ) in shown
 
 
+def test_with_the_setting_the_room_can_be_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shop = Shop(tmp_path, "earmarks: {enabled: true}\n")
+    for uid, size in (("gone", 58), ("small", 5), ("other", 54), ("large", 58), ("p3", 40)):
+        shop.run(uid, size)
+    for uid in ("gone", "other"):
+        shop.end(uid)
+    shop.refuse("big", 90)
+    shop.host.describe()
+    assert shop.explain("big-x") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "the plugin moves nothing: set the room aside with nri-numamem earmark make shop/big-x, "
+        "delete these pods, and wait until the refused container runs"
+    ) in shown
+
+
 def test_the_remedies_are_tried_on_the_host_as_it_is(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:

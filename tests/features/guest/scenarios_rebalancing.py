@@ -24,7 +24,8 @@ _PODS = {_FILLER: 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
 _WRITTEN_MIB = {"small": _SMALL_MIB, "last": _LAST_MIB}
 
 
-def _spec(host: Host, name: str, percent: int, *, is_movable: bool = False) -> PodSpec:
+def spec_of(host: Host, name: str, percent: int, *, is_movable: bool = False) -> PodSpec:
+    """Return a pod with a share of the smallest node, in percent."""
     sizes = nodes.allocatable_bytes(host)
     size = min(sizes) * percent // 100
     if name == _FILLER:  # too little is left for the small pod, however large node 0 is
@@ -35,7 +36,7 @@ def _spec(host: Host, name: str, percent: int, *, is_movable: bool = False) -> P
     return PodSpec(name, (container,), annotations=_CONSENT if is_movable else {})
 
 
-def _plan(host: Host, name: str) -> dict[str, Any]:
+def plan_of(host: Host, name: str) -> dict[str, Any]:
     """Return the plan that explain shows."""
 
     def found() -> dict[str, Any] | None:
@@ -49,23 +50,28 @@ def _plan(host: Host, name: str) -> dict[str, Any]:
     return wait_until(found, f"a plan for {name}")
 
 
-def _refused_pod_gets_a_plan(host: Host) -> str:
+def leave_room_for_a_plan(host: Host) -> None:
+    """Run the pods, and end those that have to go."""
     for name, percent in _PODS.items():
-        pod = host.kubelet.run(_spec(host, name, percent, is_movable=name == "small"))
+        pod = host.kubelet.run(spec_of(host, name, percent, is_movable=name == "small"))
         if name in _WRITTEN_MIB:
             memory.wait_for_written(pod, _WRITTEN_MIB[name])
     placed = {name: sorted(host.nodes(host.kubelet.pod(name))) for name in ("small", "last")}
     expect(placed == {"small": [1], "last": [3]}, f"{placed}")
     for name in (_FILLER, "neighbour"):
         host.kubelet.remove(host.kubelet.pod(name))
-    pod = host.kubelet.run_sandbox(_spec(host, "big", 150))
+
+
+def _refused_pod_gets_a_plan(host: Host) -> str:
+    leave_room_for_a_plan(host)
+    pod = host.kubelet.run_sandbox(spec_of(host, "big", 150))
     try:
         host.kubelet.create_container(pod, "main")
     except CriError as error:
         expect("needs 2 NUMA nodes" in str(error), f"{error}")
     else:
         raise AssertionError("it was not refused")
-    plan = _plan(host, "e2e/big")
+    plan = plan_of(host, "e2e/big")
     moves = [(each["pod"], each["from"], each["to"], each["consented"]) for each in plan["moves"]]
     expect(moves == [("small", 1, 3, True)], f"{plan}")
     expect(plan["nodes"] == [0, 1], f"{plan}")
@@ -85,7 +91,7 @@ def _nothing_has_moved(host: Host) -> str:
 def _the_plan_holds_when_pods_are_restarted(host: Host) -> str:
     small, big = host.kubelet.pod("small"), host.kubelet.pod("big")
     host.kubelet.remove(small)
-    plan = _plan(host, "e2e/big")
+    plan = plan_of(host, "e2e/big")
     expect(plan["fitsNow"], f"{plan}")
     host.kubelet.run_container(big, "main")
     expect(host.nodes(big) == {0, 1}, f"{host.nodes(big)}")

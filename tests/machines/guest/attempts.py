@@ -15,9 +15,8 @@ def run_with_retries(
     """Run a phase, and repeat it if it failed; the last run counts, and the others are reported.
 
     A phase runs twice at most, or _ATTEMPTS times if the machine paused in each run that failed.
-    `run` takes the number of the attempt, from 1, and returns what failed, and last the log of the
-    plugin's service. The host knows from the records "begin" and "end" in which phase a machine
-    ended.
+    `run` takes the number of the attempt, from 1, and returns what failed. The host knows from the
+    records "begin" and "end" in which phase a machine ended.
     """
     report.write("begin", phase=phase)
     for attempt in range(1, _ATTEMPTS + 1):
@@ -30,6 +29,5 @@ def run_with_retries(
             break
         report.write("repeated", phase=phase, failures=failures)
     if failures:
-        first_and_log = dict.fromkeys((failures[0], failures[-1]))
-        report.write("broken", detail=f"phase {phase}: {'; '.join(first_and_log)}")
+        report.write("broken", detail=f"phase {phase}: {failures[0]}")
     report.write("end", phase=phase)

@@ -25,8 +25,6 @@ from tests.machines.guest.setup import ARCHIVE, Setup
 _LOGS = Path("/var/log/e2e")
 _RESULTS_PORT = "results"
 _ARGUMENT = "machines."
-# Of the service's log, in the summary of a phase that failed.
-_LINES = 20
 
 
 class Suite(Protocol):
@@ -92,7 +90,7 @@ def _run_phase(report: Report, phase: Phase[Any], suite: Suite, attempt: int) ->
             _send_logs(report, phase.name, attempt, setup.logs)
             setup.remove()
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
-    return [*failures, _log_of_service()] if failures else []
+    return failures
 
 
 def _send_logs(report: Report, phase: str, attempt: int, logs: Mapping[str, Path]) -> None:
@@ -103,14 +101,6 @@ def _send_logs(report: Report, phase: str, attempt: int, logs: Mapping[str, Path
     run = phase if attempt == 1 else f"{phase}-{attempt}"
     for name, text in texts.items():
         report.write("log", name=f"{run}-{name}.log", text=text)
-
-
-def _log_of_service() -> str:
-    """Return the end of the important messages about the plugin's service, for the summary."""
-    found = systemd.journal(
-        "--output=short-monotonic", "--priority=notice", f"--lines={_LINES}", "--unit", forms.UNIT
-    )
-    return f"important messages about {forms.UNIT}: {found.strip() or 'none'}"
 
 
 def _text(path: Path) -> str:

@@ -50,7 +50,7 @@ CONTEXT = new_context(Machine((NumaNode(0, GI), NumaNode(1, GI))), Policy())
 def test_an_empty_machine_has_a_sample_per_node() -> None:
     state = EngineState(CONTEXT.empty_accounting())
     assert [m.samples[0].value for m in container_metrics(state)] == [0] * 7
-    found = {m.name: m.samples for m in accounting_metrics(CONTEXT, state.accounting)}
+    found = {m.name: m.samples for m in accounting_metrics(CONTEXT, state)}
     tables = {name for name, samples in found.items() if len(samples) == 2}
     assert {"nri_numamem_node_free_bytes", "nri_numamem_node_group_size"} <= tables
     largest = found["nri_numamem_largest_request_bytes"]
@@ -146,7 +146,7 @@ def partitioned(**changes: object) -> Samples:
     engine.apply(CreateContainer(sandbox, Container("c", "s", "main", GI)))
     known = engine.state.accounting.machine_state
     assert all(node.table("memory").allocatable > 0 for node in known.values())
-    found = samples(partition_metrics(engine.context, engine.state.accounting))
+    found = samples(partition_metrics(engine.context, engine.state))
     free = {node_id: node.table("memory").free for node_id, node in known.items()}
     sums = {"web": free[2] + free[3], "jobs": free[0], "far": 0, "default": free[0] + free[1]}
     for name, size_bytes in sums.items():
@@ -194,7 +194,7 @@ def test_the_largest_request_of_a_partition_is_that_inside_of_it() -> None:
 def test_without_the_setting_or_its_effect_there_are_no_partitions() -> None:
     for policy in (Policy(), Policy(partitions=(WEB,), memory_manager_policy="None")):
         made = new_context(Machine(tuple(NumaNode(node, GI) for node in range(4))), policy)
-        assert list(partition_metrics(made, made.empty_accounting())) == []
+        assert list(partition_metrics(made, EngineState(made.empty_accounting()))) == []
 
 
 LAST = Round(

@@ -5,6 +5,7 @@ A refusal is the plan's, although no runtime waits for it: its text is the kubel
 
 from dataclasses import dataclass, replace
 
+from nri_numamem.engine.core.allowed_nodes import rooms_left, set_aside_facts
 from nri_numamem.engine.core.claims import ChargedClaim
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision
@@ -15,6 +16,8 @@ from nri_numamem.engine.core.state import EngineState, without
 from nri_numamem.engine.features.claims import records
 from nri_numamem.memorymanager import claims
 from nri_numamem.memorymanager.claims import Claim, ClaimRejection
+from nri_numamem.memorymanager.earmarks import set_aside
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 
 REMEDY = "delete the pod, so that the scheduler chooses again"
 
@@ -33,14 +36,18 @@ class ClaimPrepared(FeatureEvent):
             same = replace(known, claim=replace(claim, pods=pods), is_prepared=True)
             after = replace(state, claims={**state.claims, claim.uid: same})
             return Decision.computed(NO_PLAN, state if same == known else after)
-        done = claims.prepare(state.accounting, claim.uid, claim.amounts)
+        rooms = rooms_left(state, lambda each: each.beneficiary.uid != claim.uid)
+        masked = set_aside(MaskedState(state.accounting), rooms)
+        done = claims.prepare(masked.state, claim.uid, claim.amounts)
         if isinstance(done, ClaimRejection):
-            text = f"{PREFIX}claim {claim} cannot be prepared: {done}; {REMEDY}"
-            record = records.rejected(state.accounting, claim, str(done))
+            cause = "; ".join((*done.reasons, *set_aside_facts(state, rooms)))
+            text = f"{PREFIX}claim {claim} cannot be prepared: {cause}; {REMEDY}"
+            record = records.rejected(masked.state, claim, cause)
             return Decision.computed(Plan(refusal=text), state, record)
         charged = {**state.claims, claim.uid: ChargedClaim(claim)}
-        after = replace(state, accounting=done, claims=charged)
-        return Decision.computed(NO_PLAN, after, records.prepared(done, claim))
+        accounting = masked.unmask(done)
+        after = replace(state, accounting=accounting, claims=charged)
+        return Decision.computed(NO_PLAN, after, records.prepared(accounting, claim))
 
 
 @dataclass(frozen=True, slots=True)
