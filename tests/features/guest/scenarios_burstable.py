@@ -6,6 +6,7 @@ memory, to which `oom_score_adj` adds thousandths of the node.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.features.guest import memory
@@ -32,6 +33,7 @@ _FIRST_MIB, _SPARE_MIB, _MISSING_MIB = 32, 64, 128
 # Of the machine. The kubelet gives a neighbour that requests more a lower oom_score_adj.
 _NEIGHBOUR_REQUEST_PERCENT = 60
 _BEGIN = "begin"
+_ATTEMPTS = 3
 
 
 def _request_at_the_limit_is_pinned(host: Host) -> str:
@@ -101,14 +103,36 @@ def _resize_of_the_limit_unpins(host: Host) -> str:
 
 
 def _kernel_ends_the_neighbour(host: Host) -> str:
-    full = _fill_a_node(host)
-    kills = _wait_for_kills(full)
-    expect(
-        kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}; {_killed()}; {full.facts}"
-    )
-    written = memory.wait_for_written(full.pod, _FIRST_MIB + full.later_mib)
-    expect(_kills(full.pod) == 0, f"{_killed()}; {full.facts}")
-    return f"oom_kill {kills}, {full.facts}, MiB by node {dict(written)}"
+    """Compare what the kernel ends first; the pinned container then writes all that it wants.
+
+    The kernel may end the container as well, although the neighbour's memory is free again: it
+    looks for free memory, and then for a process to end, and a processor of the machine can stand
+    still between the two. Then the node is filled again.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        before = len(_killed())
+        full = _fill_a_node(host)
+        kills = _wait_for_kills(full)
+        ended = _killed()[before:]
+        facts = f"oom_kill: {kills}; {ended}; {full.facts}"
+        score = f"oom_score_adj:{full.neighbour_score}"
+        expect(kills["neighbour"] and ended[0].endswith(score), facts)
+        mib = _FIRST_MIB + full.later_mib
+        has_ended = wait_until(partial(_written_or_killed, full.pod, mib), f"its end; {facts}")
+        if has_ended == "written":
+            return f"attempt {attempt}: {facts}"
+    raise AssertionError(f"the kernel ended both, {_ATTEMPTS} times: {facts}")
+
+
+def _written_or_killed(pod: Pod, mib: int) -> str | None:
+    """Return what became of a container that writes; None if it still writes."""
+    if _kills(pod):
+        return "killed"
+    try:
+        written = memory.numa_stat(pod)["anon"].values()
+    except OSError:  # it ends just now
+        return None
+    return "written" if sum(written) >= mib * MIB else None
 
 
 def _without_the_score_it_ends_itself(host: Host) -> str:
@@ -128,6 +152,8 @@ class _FullNode:
     pod: Pod
     neighbour: Pod
     later_mib: int
+    neighbour_score: int
+    """Its `oom_score_adj`."""
     facts: str
 
 
@@ -162,7 +188,8 @@ def _fill_a_node(host: Host) -> _FullNode:
     expect(host.nodes(neighbour) == frozenset(), "the neighbour is pinned")
     scores = {each.spec.name: _score(each, "main") for each in (pod, neighbour)}
     Path("/proc", str(memory.pids(pod)[0]), "root", _BEGIN).touch()
-    return _FullNode(pod, neighbour, later_mib, f"{facts}, oom_score_adj {scores}")
+    facts = f"{facts}, oom_score_adj {scores}"
+    return _FullNode(pod, neighbour, later_mib, scores["neighbour"], facts)
 
 
 def _held(mib: int, node: int | None = None) -> str:
