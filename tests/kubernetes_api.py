@@ -2,8 +2,8 @@
 
 It serves what `nri-numamem agent` uses: GET of a Node, server-side apply and DELETE of a
 NodeResourceTopology, server-side apply of an Event, GET of a ResourceClaim, and GET, server-side
-apply and DELETE of a ResourceSlice. The real one is in tests/cluster; this one can
-also hang, break off and lie.
+apply and DELETE of a ResourceSlice; for `nri-numamem rebalance` GET and eviction of a Pod. The real
+one is in tests/cluster; this one can also hang, break off and lie.
 """
 
 import json
@@ -56,6 +56,10 @@ class KubernetesApi:
         self.has_crd = True
         self.claims: dict[str, dict[str, Any]] = {}
         """NAMESPACE/NAME -> ResourceClaim."""
+        self.pods: dict[str, dict[str, Any]] = {}
+        """NAMESPACE/NAME -> Pod."""
+        self.evict: Callable[[str], tuple[int, object]] = lambda _name: (201, {"status": "Success"})
+        """Returns status and body of the answer to an eviction of NAMESPACE/NAME."""
         self.slices: dict[str, dict[str, Any]] = {}
         """Name -> ResourceSlice."""
         self.has_consumable_capacity = True
@@ -176,6 +180,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         self._take()
 
+    def do_POST(self) -> None:
+        self._take()
+
     def do_DELETE(self) -> None:
         self._take()
 
@@ -205,6 +212,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(*refusal)
         elif url.path.startswith("/api/v1/nodes/"):
             self._get_node(url.path.rpartition("/")[2])
+        elif url.path.startswith("/api/v1/namespaces/") and "/pods/" in url.path:
+            self._take_pod(url.path.removeprefix("/api/v1/namespaces/"), seen)
         elif url.path.startswith("/api/v1/namespaces/"):
             assert self.headers["Content-Type"] == APPLY
             self._apply_event(url.path.removeprefix("/api/v1/namespaces/"), seen)
@@ -219,6 +228,18 @@ class Handler(BaseHTTPRequestHandler):
             self._apply(url.path.rpartition("/")[2], seen)
         else:
             self._delete(url.path, query)
+
+    def _take_pod(self, path: str, seen: Seen) -> None:
+        name = path.removesuffix("/eviction").replace("/pods/", "/")
+        if name not in self.api.pods:
+            self.reply(404, status(404, "NotFound", f'pods "{name}" not found'))
+        elif self.command == "GET":
+            self.reply(200, self.api.pods[name])
+        else:
+            uid = seen.body["deleteOptions"]["preconditions"]["uid"]
+            is_this = self.api.pods[name]["metadata"]["uid"] == uid
+            conflict = 409, status(409, "Conflict", "the UID in the precondition does not match")
+            self.reply(*(self.api.evict(name) if is_this else conflict))
 
     def _refusal(self, token: str) -> tuple[int, object] | None:
         if self.api.tokens and token not in self.api.tokens:

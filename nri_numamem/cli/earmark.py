@@ -7,19 +7,21 @@ history has its request, and the rebalancing plan the nodes. docs/rebalancing.md
 import argparse
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from nri_numamem.cli.decisions.names import Names
 from nri_numamem.cli.decisions.outcomes import Outcome, amounts_text, request_of
 from nri_numamem.cli.explain.rebalancing import plans_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
+from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.live.collect import add_arguments as add_host_arguments
 from nri_numamem.cli.live.collect import collect_accounting
 from nri_numamem.cli.live.earmarks import earmarks_document
 from nri_numamem.cli.live.facts import Facts
+from nri_numamem.cli.live.rebalancing import PodNames
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.cli.render.texts import time_text
 from nri_numamem.config.errors import UsageError
@@ -27,10 +29,11 @@ from nri_numamem.engine.core.earmarks import Beneficiary, Earmark
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager.earmarks import Room
+from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource, parse_quantity
 from nri_numamem.observe import earmark_files
-from nri_numamem.observe.earmark_files import EarmarkAnswer, EarmarkFileError
+from nri_numamem.observe.earmark_files import EarmarkFileError
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.history.records import read_records
@@ -48,8 +51,6 @@ _MAKE = (
 )
 MINUTES = 10
 _MINUTES_MOST = 24 * 60
-_ANSWER_S = 10.0
-_LOOK_S = 0.05
 _PAGE_SIZES = {"2Mi": 2 << 20, "1Gi": 1 << 30}
 
 
@@ -102,7 +103,7 @@ def _add_make_options(make: argparse.ArgumentParser) -> None:
         make.add_argument(f"--{name}", metavar="AMOUNT", dest=name, help=f"hugepages of {size}")
     make.add_argument(
         "--minutes",
-        type=_minutes,
+        type=minutes_argument,
         default=MINUTES,
         metavar="N",
         help="how long the room is set aside (default: %(default)s)",
@@ -116,7 +117,7 @@ def main(args: argparse.Namespace) -> int:
         facts = collect_accounting(args)
         if args.action == "list":
             return _list(args, facts)
-        directory = _directory(facts)
+        directory = earmark_requests.directory_of(facts)
         return _make(args, facts, directory) if args.action == "make" else _drop(args, directory)
     except MachineError as error:
         raise UsageError(str(error)) from error
@@ -140,30 +141,27 @@ def _list(args: argparse.Namespace, facts: Facts) -> int:
     return 0
 
 
-def _directory(facts: Facts) -> Path:
-    """Return the directory of the files; raise UsageError if no plugin reads them."""
-    if not facts.state_file:
-        raise UsageError('stateFile is "", so there is no directory for earmarks')
-    if facts.holder is None:
-        raise UsageError("the plugin does not run; nri-numamem doctor says what to do")
-    if not facts.settings.earmarks.enabled:
-        where = facts.settings_origin
-        raise UsageError(f"{where}: earmarks.enabled is not true; set it and restart the plugin")
-    return earmark_files.directory_of(Path(facts.state_file))
-
-
-class _Target(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Target:
     """For whom room is set aside, where and how much, as far as the history says."""
 
     beneficiary: Beneficiary
     nodes: NodeSet
+    """Of the plan; empty without one."""
     amounts: Mapping[str, int]
+    plan: Rebalancing | None = None
+    pods: PodNames = field(default_factory=dict)
+    """Names of the pods of the plan."""
+    container: str = ""
+    """The container that was refused; "" for the pod as a whole."""
 
 
 def _make(args: argparse.Namespace, facts: Facts, directory: Path) -> int:
     if bool(args.pod) == bool(args.label):
         raise UsageError("name either a POD or --label")
-    target = _refused_pod(args, facts) if args.pod else _selected_pods(args)
+    if args.pod and args.namespace:
+        raise UsageError("--namespace: only with --label; write NAMESPACE/NAME for a pod")
+    target = refused_pod(args, facts) if args.pod else _selected_pods(args)
     amounts = _amounts(args) or target.amounts
     nodes = _nodes(args.nodes) if args.nodes else target.nodes
     if not amounts:
@@ -176,13 +174,9 @@ def _make(args: argparse.Namespace, facts: Facts, directory: Path) -> int:
         raise UsageError(f"--uid: {uid[:80]!r} is not of a-z, 0-9 and -, at most 63")
     expires_s = int(time.time()) + 60 * args.minutes
     made = Earmark(uid, Room(nodes, amounts), target.beneficiary, expires_s)
-    earmark_files.write_wanted(directory, made)
-    answer = _waited(lambda: _answer_to(directory, made))
-    if answer is None or answer.refusal:
-        earmark_files.remove_wanted(directory, uid)
-        if answer is None:
-            raise UsageError(f"the plugin did not answer within {_ANSWER_S:.0f} s; see its log")
-        print(f"refused: {answer.refusal}")
+    refusal = earmark_requests.set_aside(directory, made)
+    if refusal:
+        print(f"refused: {refusal}")
         return 1
     print(
         f"{amounts_text(amounts)} on {format_nodes(nodes)} set aside for {target.beneficiary} "
@@ -199,41 +193,21 @@ def _drop(args: argparse.Namespace, directory: Path) -> int:
     unknown = [uid for uid in uids if uid not in known]
     if unknown:
         raise UsageError(f"{unknown[0][:80]!r} is no earmark; see nri-numamem earmark list")
-    for uid in uids:
-        earmark_files.remove_wanted(directory, uid)
+    earmark_requests.end(directory, uids)
     if not uids:
         print("nothing is set aside")
-    elif _waited(lambda: _is_gone(directory, uids)) is None:
-        raise UsageError(f"the plugin did not answer within {_ANSWER_S:.0f} s; see its log")
     for uid in uids:
         print(f"{uid} ended")
     return 0
 
 
-def _answer_to(directory: Path, made: Earmark) -> EarmarkAnswer | None:
-    answer = earmark_files.read_answers(directory).get(made.uid)
-    return answer if answer is not None and answer.expires_s == made.expires_s else None
+def refused_pod(args: argparse.Namespace, facts: Facts) -> Target:
+    """Return a pod by the history: its uid, the request that was refused last, and the plan.
 
-
-def _is_gone(directory: Path, uids: list[str]) -> EarmarkAnswer | None:
-    is_left = earmark_files.read_answers(directory).keys() & set(uids)
-    return None if is_left else EarmarkAnswer(0)
-
-
-def _waited(look: Callable[[], EarmarkAnswer | None]) -> EarmarkAnswer | None:
-    """Return what `look` finds; None if it finds nothing for some seconds."""
-    deadline_s = time.monotonic() + _ANSWER_S
-    while time.monotonic() < deadline_s:
-        if (found := look()) is not None:
-            return found
-        time.sleep(_LOOK_S)
-    return None
-
-
-def _refused_pod(args: argparse.Namespace, facts: Facts) -> _Target:
-    """Return a pod by the history: its uid, and the request that was refused last."""
-    if args.namespace:
-        raise UsageError("--namespace: only with --label; write NAMESPACE/NAME for a pod")
+    Raises UsageError if the history does not have the pod.
+    """
+    if not facts.state_file:
+        raise UsageError('stateFile is "", so there is no history of refused pods')
     entries, _ = read_records(read_history(Path(facts.state_file)).entries)
     story = story_of(
         Query.parsed(args.pod), entries, 1, skipped_lines=0, is_running=facts.holder is not None
@@ -247,13 +221,15 @@ def _refused_pod(args: argparse.Namespace, facts: Facts) -> _Target:
     names: Names = (refused or story.containers)[0].names
     beneficiary = Beneficiary(names.namespace, names.pod_uid, names.pod)
     if not refused:
-        return _Target(beneficiary, NodeSet(), {})
-    plan = plans_of(story, args).of(names).plan
+        return Target(beneficiary, NodeSet(), {})
+    plans = plans_of(story, args)
+    plan = plans.of(names).plan
     nodes = NodeSet() if plan is None else plan.nodes
-    return _Target(beneficiary, nodes, request_of(refused[0].decisions[0]))
+    amounts = request_of(refused[0].decisions[0])
+    return Target(beneficiary, nodes, amounts, plan, plans.pods, names.container)
 
 
-def _selected_pods(args: argparse.Namespace) -> _Target:
+def _selected_pods(args: argparse.Namespace) -> Target:
     if not args.namespace:
         raise UsageError("--label: name the --namespace of the pods")
     labels: dict[str, str] = {}
@@ -262,7 +238,7 @@ def _selected_pods(args: argparse.Namespace) -> _Target:
         if not (key and is_there):
             raise UsageError(f"--label: {text[:80]!r} is not KEY=VALUE")
         labels[key] = value
-    return _Target(Beneficiary(args.namespace, labels=labels), NodeSet(), {})
+    return Target(Beneficiary(args.namespace, labels=labels), NodeSet(), {})
 
 
 def _amounts(args: argparse.Namespace) -> dict[str, int]:
@@ -290,7 +266,8 @@ def _nodes(text: str) -> NodeSet:
         raise UsageError(f"--nodes: {error}") from error
 
 
-def _minutes(text: str) -> int:
+def minutes_argument(text: str) -> int:
+    """Return a number of minutes; raise ArgumentTypeError."""
     if text.isascii() and text.isdecimal() and 0 < int(text) <= _MINUTES_MOST:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MINUTES_MOST}")

@@ -45,6 +45,7 @@ COMMANDS = {
     "gather": "write an archive with what a bug report needs",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "install": "make the runtime or systemd start the plugin on this host",
+    "rebalance": "restart pods so that a refused one fits, or show which",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
     "reset": "unpin containers: let them use all NUMA nodes again",
     "simulate": "show where pods would be placed on a described machine",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli import earmark as command
+from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.main import main
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.observe import earmark_files
@@ -27,7 +27,10 @@ class Desk:
         self._capsys = capsys
 
     def run(self, *words: str) -> tuple[int, str]:
-        status = main(["earmark", *words, *self.host.arguments()])
+        return self.run_command("earmark", *words)
+
+    def run_command(self, *words: str) -> tuple[int, str]:
+        status = main([*words, *self.host.arguments()])
         captured = self._capsys.readouterr()
         return status, captured.out + captured.err
 
@@ -120,12 +123,12 @@ def test_a_refused_pod_has_its_request_and_the_nodes_of_its_plan(
     shop.refuse("big", 90)
     plan = shop.plan("big-x", capsys)
     assert plan["moves"]
-    monkeypatch.setattr(command, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(earmark_requests, "ANSWER_S", 0.1)
     desk = Desk(shop.host, capsys)
     written = []
     monkeypatch.setattr(earmark_files, "write_wanted", lambda _d, each: written.append(each))
     with desk.runs():
-        assert desk.fail("make", "big-x") == "the plugin did not answer within 0 s; see its log"
+        assert desk.fail("make", "big-x") == "the plugin did not answer within 0.1 s; see its log"
     (made,) = written
     assert list(made.room.nodes) == plan["nodes"]
     assert made.room.amounts == {"memory": 90 << 30}
@@ -134,10 +137,10 @@ def test_a_refused_pod_has_its_request_and_the_nodes_of_its_plan(
 
 
 def test_without_an_answer_nothing_is_left(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(earmark_requests, "ANSWER_S", 0.1)
     words = ("--label", "a=b", "--namespace", "x", "--memory", "1Gi", "--nodes", "1")
     with desk.runs():
-        assert desk.fail("make", *words) == "the plugin did not answer within 0 s; see its log"
+        assert desk.fail("make", *words) == "the plugin did not answer within 0.1 s; see its log"
         assert not earmark_files.read_wanted(desk.directory).uids
         earmark_files.write_wanted(desk.directory, earmark("e1", "0", 1, to="x"))
         earmark_files.write_answers(desk.directory, {"e1": EarmarkAnswer(1000)})

@@ -65,7 +65,7 @@ CASES = {
     "doctor": "doctor --root host",
     "state-show": "state show memory_manager_state",
 }
-LIVE = {"status", "explain", "reset", "earmark"}
+LIVE = {"status", "explain", "reset", "earmark", "rebalance"}
 # They start a plugin, write an archive, or print documents or lines of any length.
 OTHERS = {"run", "agent", "claim", "demo", "export", "gather", "install", "uninstall"}
 

@@ -32,8 +32,8 @@ BY_HAND = (
 )
 
 WITH_EARMARK = (
-    "the plugin moves nothing: set the room aside with nri-numamem earmark make {pod}, delete "
-    "these pods, and wait until the refused container runs"
+    "the plugin moves nothing: nri-numamem rebalance {pod} --apply restarts these pods, and keeps "
+    "the room for the refused one"
 )
 
 ANNOTATION = "movable.numamem.io"

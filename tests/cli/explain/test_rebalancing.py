@@ -59,8 +59,8 @@ def test_with_the_setting_the_room_can_be_set_aside(
     assert shop.explain("big-x") == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert (
-        "the plugin moves nothing: set the room aside with nri-numamem earmark make shop/big-x, "
-        "delete these pods, and wait until the refused container runs"
+        "the plugin moves nothing: nri-numamem rebalance shop/big-x --apply restarts these pods, "
+        "and keeps the room for the refused one"
     ) in shown
 
 

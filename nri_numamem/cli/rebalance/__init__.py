@@ -1,0 +1,235 @@
+"""``nri-numamem rebalance``: restart pods so that a refused one fits, without a race.
+
+Without --apply the plan is shown. With it, the room of the plan is set aside for the refused pod,
+and the pods of the plan are evicted with the operator's credentials, so PodDisruptionBudgets
+decide. docs/rebalancing.md describes it.
+"""
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nri_numamem.apiserver.access import Access, AccessError, require_tls
+from nri_numamem.apiserver.client import Client
+from nri_numamem.apiserver.kubeconfig import read_kubeconfig
+from nri_numamem.cli.decisions.outcomes import amounts_text
+from nri_numamem.cli.earmark import MINUTES, Target, minutes_argument, refused_pod
+from nri_numamem.cli.host_arguments import roots_of
+from nri_numamem.cli.live import earmark_requests
+from nri_numamem.cli.live.collect import add_arguments as add_host_arguments
+from nri_numamem.cli.live.collect import collect_accounting
+from nri_numamem.cli.live.facts import Facts
+from nri_numamem.cli.live.rebalancing import sentence
+from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Plan, Result, Victim
+from nri_numamem.cli.rebalance.cluster import Cluster
+from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.earmarks import Earmark
+from nri_numamem.engine.core.json_fields import SnapshotError
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.snapshot import restore
+from nri_numamem.export.evictions import Evicted, Outcome
+from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager.earmarks import Room
+from nri_numamem.memorymanager.rebalance import Rebalancing
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.earmark_files import EarmarkFileError
+from nri_numamem.observe.files import reason_of
+
+EXAMPLES = (
+    "nri-numamem rebalance ml/train-4",
+    "nri-numamem rebalance ml/train-4 --apply --kubeconfig ~/.kube/config",
+    "nri-numamem rebalance ml/train-4 --apply --by-hand",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "pod", metavar="POD", help="NAMESPACE/NAME, name or uid of a pod that was refused"
+    )
+    parser.add_argument(
+        "--apply", action="store_true", help="set the room aside, and restart the pods of the plan"
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="server and credentials for evictions (default: $KUBECONFIG, else ~/.kube/config)",
+    )
+    parser.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="print the pods to delete and wait until they have ended; no API server is needed",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=minutes_argument,
+        default=MINUTES,
+        metavar="N",
+        help="end if nothing changes for so long (default: %(default)s)",
+    )
+    add_host_arguments(parser)
+    parser.epilog = (
+        "Needs root. Evicted pods are made again by their controllers. Exit status: 0 if the pod "
+        "runs or fits, or a plan is shown; 1 if there is no plan or it was not carried out; 2 if "
+        "nothing could be done."
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Show the plan, or carry it out; return the exit status."""
+    try:
+        facts = collect_accounting(args)
+        target = refused_pod(args, facts)
+        if target.plan is None:
+            text = "its last decision is not a refusal; see nri-numamem explain"
+            raise UsageError(f"{args.pod}: {text}")
+        print(f"{target.beneficiary} {sentence(target.plan, target.pods)}")
+        if target.plan.fits_now:
+            return 0
+        if not target.plan.moves:
+            return 1
+        if not args.apply:
+            print("to carry it out: add --apply")
+            return 0
+        return _apply(args, facts, target, target.plan)
+    except MachineError as error:
+        raise UsageError(str(error)) from error
+    except EarmarkFileError as error:
+        raise UsageError(f"{error}; remove the file") from error
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {reason_of(error)}; run this as root") from error
+
+
+@dataclass(slots=True)
+class _Host:
+    """The host, the plugin and the API server for a plan."""
+
+    args: argparse.Namespace
+    state_file: Path
+    directory: Path
+    target: Target
+    uid: str
+    """Of the earmark."""
+    cluster: Cluster | None
+    waits_s: float
+
+    def obstacle(self, victim: Victim) -> str:
+        return "" if self.cluster is None else self.cluster.obstacle(victim)
+
+    def grace_s(self, victim: Victim) -> float:
+        return 0.0 if self.cluster is None else self.cluster.grace_s(victim)
+
+    def evict(self, victim: Victim) -> Evicted:
+        if self.cluster is None:
+            _say(f"now run: kubectl delete pod --namespace {victim.namespace} {victim.name}")
+            return Evicted(Outcome.DONE)
+        return self.cluster.evict(victim)
+
+    def is_gone(self, victim: Victim) -> bool:
+        root = roots_of(self.args).cgroup
+        return victim.uid not in guaranteed_pods(root).keys() | other_pods(root).keys()
+
+    def runs(self) -> bool:
+        return bool(self.nodes())
+
+    def nodes(self) -> NodeSet:
+        """Return the nodes of the container that was refused; empty if it does not run."""
+        try:
+            state = restore(self.state_file.read_bytes())
+        except (OSError, SnapshotError):  # the plugin may start just now
+            return NodeSet()
+        uid, container = self.target.beneficiary.uid, self.target.container
+        return NodeSet(
+            node_id
+            for key, holder in state.holders.items()
+            if key[0] == uid and container in ("", key[1]) and not holder.ended
+            for block in state.blocks(key) or ()
+            for node_id in block.numa_affinity
+        )
+
+    def waits(self) -> bool:
+        who = self.target.beneficiary
+        return self.cluster is None or self.cluster.exists(who.namespace, who.name, who.uid)
+
+    def set_aside(self) -> str:
+        room = Room(self.target.nodes, self.target.amounts)
+        expires_s = int(time.time() + self.waits_s + MARGIN_S)
+        made = Earmark(self.uid, room, self.target.beneficiary, expires_s)
+        return earmark_requests.set_aside(self.directory, made)
+
+    def drop(self) -> None:
+        earmark_requests.end(self.directory, [self.uid])
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebalancing) -> int:
+    directory = earmark_requests.directory_of(facts)
+    cluster = None if args.by_hand else Cluster(Client(_access(args.kubeconfig)))
+    uid = f"earmark-{secrets.token_hex(4)}"
+    host = _Host(args, Path(facts.state_file), directory, target, uid, cluster, 60.0 * args.minutes)
+    plan = Plan(_victims(found, target), host, _say)
+    _say(
+        f"setting {amounts_text(target.amounts)} on {format_nodes(target.nodes)} aside for "
+        f"{target.beneficiary}"
+    )
+    try:
+        result = plan.carry_out()
+    except KeyboardInterrupt:
+        _say(f"interrupted; {_state_of(plan, uid)}")
+        return 130
+    except (EarmarkFileError, MachineError, OSError, UsageError):
+        _say(f"failed; {_state_of(plan, uid)}")
+        raise
+    if result is Result.DONE:
+        _say(f"{target.beneficiary} runs on {format_nodes(host.nodes())}")
+        return 0
+    _say(f"{plan.cause}; {_state_of(plan, uid)}")
+    return 1
+
+
+def _state_of(plan: Plan, uid: str) -> str:
+    """Return what an end before the last step leaves."""
+    if not plan.evicted:
+        return "no pod was evicted"
+    pods = ", ".join(map(str, plan.evicted))
+    return f"evicted: {pods}; to end what is set aside: nri-numamem earmark drop {uid}"
+
+
+def _victims(found: Rebalancing, target: Target) -> Sequence[Victim]:
+    """Return the pods of a plan; raise UsageError for one whose name is unknown."""
+    victims: list[Victim] = []
+    for move in found.moves:
+        uid = move.share.uid
+        if uid not in target.pods:
+            raise UsageError(f"the name of the pod {uid} is unknown; restart it by hand")
+        victims.append(Victim(uid, *target.pods[uid], move.share.node_id, move.target))
+    return victims
+
+
+def _access(kubeconfig: Path | None) -> Callable[[], Access]:
+    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
+    if not path.exists():
+        raise AccessError(f"{path} does not exist; name a kubeconfig, or use --by-hand")
+    read = partial(read_kubeconfig, path)
+    if read().server.is_tls:
+        require_tls()
+    return read
+
+
+def _say(text: str) -> None:
+    """Print a line of the progress; lines of a command that is interrupted are not lost."""
+    print(f"{time.strftime('%H:%M:%S')} {text}")
+    sys.stdout.flush()

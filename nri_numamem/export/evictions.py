@@ -1,0 +1,115 @@
+"""Evictions of pods: whether a pod may be evicted, the request, and what its answer means.
+
+The API server evicts a pod only if the PodDisruptionBudgets that select it allow that. A pod is
+never evicted that would not come back, that would come back to the same host whatever runs there,
+or that would lose data:
+
+=====================  =======================================================================
+pod                    evicted
+=====================  =======================================================================
+without a controller   never: nothing makes it again
+of a DaemonSet         never: it comes back to this host at once
+mirror pod             never: the kubelet makes it from a file
+with a local volume    only if it consents by annotation: emptyDir on a disk, hostPath
+=====================  =======================================================================
+
+Sources: k8s.io/api/policy/v1, Eviction; kubectl drain, which has the same exceptions.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from nri_numamem.engine.core.text import cut
+
+CONSENT = "movable.numamem.io"
+_MIRROR = "kubernetes.io/config.mirror"
+_TEXT_LIMIT = 300
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Return the path of a pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def eviction_path(namespace: str, name: str) -> str:
+    """Return the path to which an eviction is posted."""
+    return f"{pod_path(namespace, name)}/eviction"
+
+
+def eviction(namespace: str, name: str, uid: str) -> bytes:
+    """Return the body: the pod with this uid, and no later one of the same name."""
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": name},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    return json.dumps(document).encode()
+
+
+class Outcome(Enum):
+    """What became of a request for an eviction."""
+
+    DONE = "done"
+    WAIT = "wait"
+    """A PodDisruptionBudget forbids it now, or the server is busy."""
+    GONE = "gone"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """An outcome and its reason."""
+
+    outcome: Outcome
+    cause: str = ""
+
+
+def evicted(status: int, document: Mapping[str, Any]) -> Evicted:
+    """Return what an answer with this HTTP status means."""
+    message = document.get("message")
+    cause = cut(message, _TEXT_LIMIT) if isinstance(message, str) and message else f"HTTP {status}"
+    if status in (200, 201):
+        return Evicted(Outcome.DONE)
+    if status == 404:
+        return Evicted(Outcome.GONE, cause)
+    is_busy = status == 429 or status >= 500
+    return Evicted(Outcome.WAIT if is_busy else Outcome.FAILED, cause)
+
+
+def obstacle(document: Mapping[str, Any], uid: str) -> str:
+    """Return why a pod of the API server must not be evicted; "" if it may."""
+    metadata = _mapping(document.get("metadata"))
+    if metadata.get("uid") != uid:
+        return "it was made anew meanwhile"
+    annotations = _mapping(metadata.get("annotations"))
+    if _MIRROR in annotations:
+        return "it is a mirror pod, which the kubelet makes from a file"
+    owners = [each for each in _mappings(metadata.get("ownerReferences")) if each.get("controller")]
+    if not owners:
+        return "it has no controller, so nothing would make it again"
+    if owners[0].get("kind") == "DaemonSet":
+        return "it is of a DaemonSet, and would come back to this host at once"
+    volumes = [*_local_volumes(document)]
+    if volumes and annotations.get(CONSENT) != "true":
+        return f"its volume {volumes[0]} is local; the annotation {CONSENT} would allow it"
+    return ""
+
+
+def _local_volumes(document: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the names of volumes whose data is lost with the pod, or stays on the host."""
+    for volume in _mappings(_mapping(document.get("spec")).get("volumes")):
+        on_disk = "emptyDir" in volume and _mapping(volume["emptyDir"]).get("medium") != "Memory"
+        if on_disk or "hostPath" in volume:
+            yield cut(str(volume.get("name")), _TEXT_LIMIT)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
