@@ -4,6 +4,7 @@ This module depends on cgroup v2, the kubelet's cgroupfs layout and the hugepage
 the CRI or the plugin.
 """
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,11 +112,17 @@ def nodes(parent: str, container_id: str) -> frozenset[int]:
 
 
 def processes(parent: str, container_id: str) -> dict[int, int]:
-    """Return a container's processes: pid -> start in clock ticks after boot, as in proc(5)."""
-    pids = [int(pid) for pid in read(parent, container_id, "cgroup.procs").split()]
-    stats = {pid: Path(f"/proc/{pid}/stat").read_text(encoding="utf-8") for pid in pids}
-    # The second field is a name in parentheses, which may contain any character.
-    return {pid: int(text.rpartition(")")[2].split()[19]) for pid, text in stats.items()}
+    """Return a container's processes: pid -> start in clock ticks after boot, as in proc(5).
+
+    Those that end meanwhile are left out.
+    """
+    found: dict[int, int] = {}
+    for pid in map(int, read(parent, container_id, "cgroup.procs").split()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+            # The second field is a name in parentheses, which may contain any character.
+            found[pid] = int(text.rpartition(")")[2].split()[19])
+    return found
 
 
 def parse_nodes(text: str) -> frozenset[int]:
