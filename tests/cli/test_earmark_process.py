@@ -91,7 +91,7 @@ def test_the_room_of_a_plan_is_free_for_the_refused_pod_only(
         # The replacement of a pod that was moved starts before the pod for which it moved.
         sandbox.remove_pod(pods["small"])
         assert sandbox.start_pod(pods["small"]).cpuset_mems == "3"
-        with pytest.raises(RefusedError, match="on nodes 0-1 is set aside for default/big"):
+        with pytest.raises(RefusedError, match="on nodes 0-1 is set aside for other pods"):
             sandbox.start_pod(spec("thief", 60))
         assert sandbox.start_pod(big).cpuset_mems == "0-1"
         commands.wait(lambda found: not found["earmarks"][0]["leftBytes"], "earmark", "list")

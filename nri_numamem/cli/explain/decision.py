@@ -85,7 +85,7 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
     if isinstance(content, MemoryPolicyRejected):
         yield "policy", f"memory policy {content.chosen.policy}, by {content.chosen.source}"
     if isinstance(content, containers.Unplaced | pods.PodRejected):
-        yield "policy", _policy(content)
+        yield from _rules(content)
     if isinstance(content, _WithPrevious):
         yield "before", format_nodes(content.previous_nodes) if content.previous_nodes else "none"
     if isinstance(content, _WithNodes):
@@ -104,9 +104,12 @@ def pages_texts(pages: PagesShown) -> Iterator[str]:
             yield f"{label} {' and '.join(shown)}"
 
 
-def _policy(record: containers.Unplaced | pods.PodRejected) -> str:
+def _rules(record: containers.Unplaced | pods.PodRejected) -> Iterator[tuple[str, str]]:
+    """Yield the policy, and room that is set aside for other pods."""
     partition = f"; partition {record.partition}" if record.partition else ""
-    return f"topologyManagerPolicy {record.policy}{partition}; {record.reason}"
+    yield "policy", f"topologyManagerPolicy {record.policy}{partition}; {record.reason}"
+    for text in record.set_aside:
+        yield "earmarks", text
 
 
 def _amounts(content: Flat) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from nri_numamem.engine.core.allowed_nodes import partition_of
+from nri_numamem.engine.core.allowed_nodes import partition_of, set_aside_texts
 from nri_numamem.engine.core.candidates import Choice, considered
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox
@@ -192,6 +192,7 @@ def unplaced_as(
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
         even_nodes=0 if request.chooser is None else request.chooser.node_count,
         partition=partition_of(context, new.pod),
+        set_aside=set_aside_texts(state, new.pod),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,

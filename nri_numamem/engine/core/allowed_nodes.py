@@ -96,13 +96,25 @@ def mask_set_aside(state: EngineState, pod: PodSandbox, masked: MaskedState) -> 
 
 def with_set_aside(state: EngineState, pod: PodSandbox, rejection: Rejection) -> Rejection:
     """Return a rejection with the room that is set aside for other pods."""
-    for fact in set_aside_facts(state, _rooms_of_others(state, pod)):
+    for fact in set_aside_facts(_rooms_of_others(state, pod)):
         rejection = rejection.with_fact(fact)
     return rejection
 
 
+def set_aside_texts(state: EngineState, pod: PodSandbox) -> tuple[str, ...]:
+    """Return a text for each room that is set aside for other pods, for an operator.
+
+    "memory 8Gi on node 0 for ml/train-4".
+    """
+    return tuple(
+        f"{format_amounts(room.amounts)} on {format_nodes(room.nodes)} for "
+        f"{state.earmarks[uid].beneficiary}"
+        for uid, room in _rooms_of_others(state, pod).items()
+    )
+
+
 def _rooms_of_others(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
-    return rooms_left(state, lambda each: not each.beneficiary.includes(pod))
+    return rooms_left(state, lambda each: each.is_closed_to(pod))
 
 
 def rooms_left(
@@ -115,8 +127,8 @@ def rooms_left(
     return {uid: room for uid, room in left if room.amounts}
 
 
-def set_aside_facts(state: EngineState, rooms: Mapping[str, Room]) -> Iterator[str]:
-    """Yield a text for each room: "memory 8Gi on NUMA node 0 is set aside for ml/train-4"."""
-    for uid, room in rooms.items():
-        where, who = format_nodes(room.nodes), state.earmarks[uid].beneficiary
-        yield f"{format_amounts(room.amounts)} on {where} is set aside for {who}"
+def set_aside_facts(rooms: Mapping[str, Room]) -> Iterator[str]:
+    """Yield a text for each room, which names no pod: the users of a cluster read it."""
+    for room in rooms.values():
+        where = format_nodes(room.nodes)
+        yield f"{format_amounts(room.amounts)} on {where} is set aside for other pods"

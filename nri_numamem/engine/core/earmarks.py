@@ -53,6 +53,9 @@ class Earmark:
     held_before: Mapping[str, Mapping[str, int]] = field(default_factory=dict, compare=False)
     """Uid of a pod of the beneficiary, or of its claim -> resource -> bytes that it had when the
     earmark was made; they do not count as used."""
+    begun_before: frozenset[str] = field(default_factory=frozenset, compare=False)
+    """Uids of pods that had begun when it was made, and needed more: they may use the room, because
+    a pod begins only if its whole limit fits."""
     restored_owners: frozenset[str] = field(default_factory=frozenset, compare=False)
     """The owners in the snapshot that it was restored from; its reader may not know labels."""
 
@@ -63,10 +66,20 @@ class Earmark:
         found = frozenset(pod.uid for pod in pods if self.beneficiary.includes(pod))
         return found | self.restored_owners
 
-    def began(self, accounting: State, pods: Iterable[PodSandbox]) -> "Earmark":
-        """Return the earmark as it begins: what the beneficiary has now does not count as used."""
+    def began(
+        self, accounting: State, pods: Iterable[PodSandbox], begun: Iterable[str]
+    ) -> "Earmark":
+        """Return the earmark as it begins: what the beneficiary has now does not count as used.
+
+        `begun` are the uids of pods that have begun and need more.
+        """
         held = {uid: held_by(accounting, uid) for uid in sorted(self.owners(pods))}
-        return replace(self, held_before={uid: sizes for uid, sizes in held.items() if sizes})
+        before = {uid: sizes for uid, sizes in held.items() if sizes}
+        return replace(self, held_before=before, begun_before=frozenset(begun))
+
+    def is_closed_to(self, pod: PodSandbox) -> bool:
+        """Return whether a pod must not use the room."""
+        return not self.beneficiary.includes(pod) and pod.uid not in self.begun_before
 
     def left(self, accounting: State, pods: Iterable[PodSandbox]) -> Room:
         """Return what is still set aside; without amounts if all of it is used."""

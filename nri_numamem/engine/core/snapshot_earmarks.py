@@ -27,6 +27,7 @@ def earmarks_out(earmarks: Mapping[str, Earmark], pods: Mapping[str, PodSandbox]
             "labels": dict(each.beneficiary.labels),
             "expires": each.expires_s,
             "heldBefore": {uid: dict(sizes) for uid, sizes in each.held_before.items()},
+            "begunBefore": sorted(each.begun_before),
             "owners": sorted(each.owners(pods.values())),
         }
         for uid, each in sorted(earmarks.items())
@@ -56,6 +57,7 @@ def earmarks_in(entries: Iterable[object]) -> dict[str, Earmark]:
             ),
             field_of(one, "expires", int),
             {pod: _amounts(held[pod]) for pod in held},
+            frozenset(map(str, field_of(one, "begunBefore", list))),
             frozenset(map(str, field_of(one, "owners", list))),
         )
     return found

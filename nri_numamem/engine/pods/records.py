@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from itertools import chain
 
-from nri_numamem.engine.core.allowed_nodes import partition_of
+from nri_numamem.engine.core.allowed_nodes import partition_of, set_aside_texts
 from nri_numamem.engine.core.candidates import Choice, considered, reasons_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
@@ -72,6 +72,7 @@ def rejected(
         considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, request),
         partition=partition_of(context, pod),
+        set_aside=set_aside_texts(state, pod),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,

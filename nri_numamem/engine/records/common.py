@@ -193,6 +193,7 @@ EqualNodes = Annotated[
 ShortfallBytes = Annotated[
     Amounts, "bytes by resource that exceed what is allocatable on the NUMA nodes"
 ]
+SetAside = Annotated[tuple[str, ...], "room on NUMA nodes that is set aside for other pods"]
 ExcludedNodes = Annotated[NodeSet, "those of the NUMA nodes that are excluded (memoryNodes)"]
 UsedOutsideOfPodsBytes = Annotated[
     Mapping[int, Amounts],

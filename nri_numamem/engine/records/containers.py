@@ -29,6 +29,7 @@ from nri_numamem.engine.records.common import (
     Remedies,
     RepeatCount,
     RequestBytes,
+    SetAside,
     SharesPodMemory,
     ShortfallBytes,
     Strategy,
@@ -72,6 +73,7 @@ class Unplaced(Decided):
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
     even_nodes: EvenNodes = 0
     partition: PartitionName = ""
+    set_aside: SetAside = ()
     policy: Policy
     reason: Reason
     message: Message

@@ -17,6 +17,7 @@ from nri_numamem.engine.records.common import (
     Reason,
     RepeatCount,
     RequestBytes,
+    SetAside,
     ShortfallBytes,
     Strategy,
     StrategySource,
@@ -60,6 +61,7 @@ class PodRejected(Decided):
     names: PodNames
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
     partition: PartitionName = ""
+    set_aside: SetAside = ()
     policy: Policy
     reason: Reason
     message: Message

@@ -41,6 +41,12 @@ GET = "kubectl get pod -n ns 'web 0' -o yaml > pod.yaml"
 TRY = "nri-numamem simulate --now pod.yaml"
 
 
+def test_a_refusal_names_for_whom_room_is_set_aside() -> None:
+    text = "memory 8Gi on node 0 for ml/train-4"
+    assert dict(facts_of(refused(set_aside=[text])))["earmarks"] == text
+    assert "earmarks" not in dict(facts_of(refused()))
+
+
 def entry(event: str, container: str = "c", **fields: object) -> Recorded:
     return recorded(1.0, event, "", {"container": container, **fields})
 

@@ -10,12 +10,14 @@ from tests.engine.features.earmarks.earmark_host import EarmarkHost, earmark
 def test_a_round_trip() -> None:
     host = EarmarkHost()
     host.place("big", 100)
+    host.create(host.run("waits", memory=300 << 20), memory=100 << 20)
     for made in (earmark("e1", "0", 700, to="big"), earmark("e2", "2-3", 500, labels="x")):
         host.make(made)
     known = host.engine.state.earmarks
     found = earmarks_in(earmarks_out(known, host.engine.state.pods))
     assert found == known
     assert found["e1"].held_before == {"big": {"memory": 100 << 20}}
+    assert found["e1"].begun_before == {"waits"}
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,7 @@ def test_a_round_trip() -> None:
         {"amounts": {"cpu": 1}},
         {"heldBefore": {"a": {"memory": 0}}},
         {"owners": 7},
+        {"begunBefore": 7},
         {"labels": None},
     ],
 )

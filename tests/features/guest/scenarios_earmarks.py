@@ -63,7 +63,7 @@ def _room_of_a_plan_is_set_aside(host: Host) -> str:
 
 def _no_other_pod_gets_the_room(host: Host) -> str:
     text = _refusal(host)
-    expect("on nodes 0-1 is set aside for e2e/big" in text, text)
+    expect("on nodes 0-1 is set aside for other pods" in text, text)
     small = host.kubelet.pod("small")
     host.kubelet.remove(small)
     again = host.kubelet.run(small.spec)
@@ -76,9 +76,9 @@ def _restarts_keep_the_earmark(host: Host) -> str:
         host.plugin.crash()
         host.plugin.restart()
         host.runtime.wait_for_plugin(launched=False)
-    expect("is set aside for e2e/big" in _refusal(host), "after SIGKILL")
+    expect("is set aside for other pods" in _refusal(host), "after SIGKILL")
     host.restart_runtime(killed=True)
-    expect("is set aside for e2e/big" in _refusal(host), "after the runtime's end")
+    expect("is set aside for other pods" in _refusal(host), "after the runtime's end")
     (found,) = _earmarks(host)
     return f"{found}"
 

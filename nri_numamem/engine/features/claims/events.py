@@ -40,7 +40,7 @@ class ClaimPrepared(FeatureEvent):
         masked = set_aside(MaskedState(state.accounting), rooms)
         done = claims.prepare(masked.state, claim.uid, claim.amounts)
         if isinstance(done, ClaimRejection):
-            cause = "; ".join((*done.reasons, *set_aside_facts(state, rooms)))
+            cause = "; ".join((*done.reasons, *set_aside_facts(rooms)))
             text = f"{PREFIX}claim {claim} cannot be prepared: {cause}; {REMEDY}"
             record = records.rejected(masked.state, claim, cause)
             return Decision.computed(Plan(refusal=text), state, record)

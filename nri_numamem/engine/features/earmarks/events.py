@@ -44,7 +44,7 @@ class MakeEarmark(FeatureEvent):
         if cause:
             rejected = records.EarmarkRejected(names=records.names_of(earmark), cause=cause)
             return Decision.computed(Plan(refusal=cause), state, rejected)
-        begun = earmark.began(state.accounting, state.pods.values())
+        begun = earmark.began(state.accounting, state.pods.values(), state.outstanding)
         made = records.EarmarkMade(names=records.names_of(begun), expires_s=begun.expires_s)
         return Decision.computed(NO_PLAN, _with(state, begun), made)
 

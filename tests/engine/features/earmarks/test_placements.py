@@ -7,6 +7,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.invariants import check_placements, check_sums
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager.candidates import free_bytes
 from tests.engine.conftest import MI
 from tests.engine.features.claims.claim_host import memory_claim
@@ -29,7 +30,7 @@ def test_room_that_becomes_free_is_set_aside() -> None:
     host.make(earmark("e1", "1", 900, to="big"))
     host.end("b")
     refused = host.place("thief", 800)
-    assert "memory 900Mi on node 1 is set aside for ns/pod-big" in refused
+    assert "memory 900Mi on node 1 is set aside for other pods" in refused
     assert host.place("big", 900) == "1"
 
 
@@ -51,7 +52,7 @@ def test_the_nodes_of_a_group_get_no_other_assignment() -> None:
     assert "refused" in host.place("wide", 1500)
     host.end("b")
     assert host.place("again", 100) == "2"
-    assert "memory 1.47Gi on nodes 0-1 is set aside for ns/pod-wide" in host.place("thief", 700)
+    assert "memory 1.47Gi on nodes 0-1 is set aside for other pods" in host.place("thief", 700)
     assert host.place("wide", 1500) == "0-1"
 
 
@@ -75,6 +76,29 @@ def test_room_on_a_node_of_a_group_keeps_others_off() -> None:
     assert host.place("big", 500) == "0"
 
 
+def test_a_pod_that_has_begun_gets_what_it_needs() -> None:
+    host = EarmarkHost()
+    pods = {uid: host.run(uid, memory=900 * MI) for uid in ("begun", "late")}
+    assert placed(host.create(pods["begun"], "first", memory=300 * MI)) == "0"
+    for uid in ("b", "c", "d"):
+        host.place(uid, 900)
+    host.make(earmark("e1", "0", 600, to="big"))
+    assert "set aside for other pods" in placed(host.create(pods["late"], memory=100 * MI))
+    assert placed(host.create(pods["begun"], "second", memory=600 * MI)) == "0"
+
+
+def test_only_the_record_names_for_whom_it_is() -> None:
+    host = EarmarkHost()
+    host.make(earmark("e1", "0-3", 2000, to="big"))
+    pod = host.run("other")
+    refused = host.create(pod, memory=100 * MI)
+    assert refused.refusal is not None
+    assert "memory 1.96Gi on nodes 0-3 is set aside for other pods" in refused.refusal
+    assert "pod-big" not in refused.refusal
+    found = fields_of(refused.records[0])
+    assert found["set_aside"] == ["memory 1.96Gi on nodes 0-3 for ns/pod-big"]
+
+
 def test_a_resize_cannot_use_it() -> None:
     host = EarmarkHost()
     host.place("a", 200)
@@ -82,7 +106,7 @@ def test_a_resize_cannot_use_it() -> None:
     pod, container = host.pods["sandbox-a"], next(iter(host.containers.values()))
     refused = host.handle(events.UpdateContainer(pod, container, memory_limit_bytes=400 * MI))
     assert refused.refusal is not None
-    assert "set aside for ns/pod-big" in refused.refusal
+    assert "set aside for other pods" in refused.refusal
     assert (
         host.handle(events.UpdateContainer(pod, container, memory_limit_bytes=300 * MI)).refusal
         is None
@@ -114,7 +138,7 @@ def test_a_claim_cannot_use_it_unless_it_is_for_the_claim() -> None:
     host.make(earmark("e1", "0", 800, to="late"))
     refused = host.prepare(memory_claim("other", 0, 300)).refusal
     assert refused is not None
-    assert "memory 800Mi on node 0 is set aside for ns/pod-late" in refused
+    assert "memory 800Mi on node 0 is set aside for other pods" in refused
     assert host.prepare(memory_claim("late", 0, 800)).refusal is None
     assert host.left("e1") == 0
     assert host.free()[0] == 128 * MI
