@@ -10,9 +10,10 @@ import pytest
 from nri_numamem.cli.demo import PodSpec, RefusedError
 from nri_numamem.cli.main import main
 from nri_numamem.memorymanager import QosClass
+from nri_numamem.observe.plugin_file import plugin_file_of
 from tests.cli.explain.test_rebalancing_process import _without_devices
 from tests.laboratory.demo import DemoSandbox
-from tests.simulated_host import WAIT_S
+from tests.simulated_host import WAIT_S, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +33,8 @@ class Commands:
         for name, folder in (("sysfs", "sys"), ("proc", "proc"), ("cgroup", "cgroup")):
             self._options += [f"--{name}-root", str(root / folder)]
         self._capsys = capsys
+        # The plugin writes its settings after it has started, on another thread.
+        wait_for(plugin_file_of(root / "nri_numamem_state").exists, "the plugin's settings")
 
     def run(self, *words: str) -> tuple[int, str]:
         """Return the exit status, and what was printed."""
@@ -104,7 +107,7 @@ def test_the_plugin_refuses_what_cannot_be_set_aside(capsys: pytest.CaptureFixtu
         commands = Commands(sandbox, capsys)
         words = ["--namespace", "ml", "--label", "app=train", "--memory", "900Gi"]
         status, text = commands.run("earmark", "make", *words, "--nodes", "0-1")
-        assert status == 1
+        assert status == 1, text
         assert text.startswith("refused: memory 900Gi is more than ")
         status, text = commands.run("earmark", "make", *words, "--nodes", "7")
         assert (status, text) == (1, "refused: there is no NUMA node 7 for pods\n")
