@@ -13,9 +13,10 @@ from pathlib import Path
 
 from nri_numamem.cli.decisions.names import Names
 from nri_numamem.cli.decisions.outcomes import Outcome, amounts_text, request_of
-from nri_numamem.cli.explain.rebalancing import plans_of
+from nri_numamem.cli.explain.rebalancing import plans_with
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
+from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.live.collect import add_arguments as add_host_arguments
 from nri_numamem.cli.live.collect import collect_accounting
@@ -27,14 +28,11 @@ from nri_numamem.cli.render.texts import time_text
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.earmarks import Beneficiary, Earmark
 from nri_numamem.engine.core.providers import format_nodes
-from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource, parse_quantity
 from nri_numamem.observe import earmark_files
-from nri_numamem.observe.earmark_files import EarmarkFileError
-from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.history.records import read_records
 
@@ -113,18 +111,12 @@ def _add_make_options(make: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run an action; return the exit status."""
-    try:
+    with earmark_requests.usage_errors():
         facts = collect_accounting(args)
         if args.action == "list":
             return _list(args, facts)
         directory = earmark_requests.directory_of(facts)
         return _make(args, facts, directory) if args.action == "make" else _drop(args, directory)
-    except MachineError as error:
-        raise UsageError(str(error)) from error
-    except EarmarkFileError as error:
-        raise UsageError(f"{error}; remove the file") from error
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {reason_of(error)}; run this as root") from error
 
 
 def _list(args: argparse.Namespace, facts: Facts) -> int:
@@ -222,7 +214,7 @@ def refused_pod(args: argparse.Namespace, facts: Facts) -> Target:
     beneficiary = Beneficiary(names.namespace, names.pod_uid, names.pod)
     if not refused:
         return Target(beneficiary, NodeSet(), {})
-    plans = plans_of(story, args)
+    plans = plans_with(story, facts, roots_of(args))
     plan = plans.of(names).plan
     nodes = NodeSet() if plan is None else plan.nodes
     amounts = request_of(refused[0].decisions[0])

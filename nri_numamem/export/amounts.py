@@ -27,7 +27,7 @@ counts them for the whole host.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.core.allowed_nodes import rooms_left
+from nri_numamem.engine.core.allowed_nodes import without_earmarks
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import MILLICORES, split_by_cpus
 from nri_numamem.engine.core.state import EngineState
@@ -41,7 +41,6 @@ from nri_numamem.memorymanager import (
     nodes_of,
 )
 from nri_numamem.memorymanager.candidates import free_bytes
-from nri_numamem.memorymanager.earmarks import set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import CpuSet, NodeSet, NumaNode
@@ -113,7 +112,7 @@ def _amounts(
     masked = MaskedState(state.accounting)
     if pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, pool_use)
-    accounting = set_aside(masked, rooms_left(state)).state
+    accounting = without_earmarks(state, masked).state
     resources = present_resources(state.accounting)
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
     return {

@@ -7,9 +7,9 @@ or that would lose data:
 =====================  =======================================================================
 pod                    evicted
 =====================  =======================================================================
-without a controller   never: nothing makes it again
-of a DaemonSet         never: it comes back to this host at once
-mirror pod             never: the kubelet makes it from a file
+without a controller   never: nothing recreates it
+of a DaemonSet         never: it is recreated on this host
+mirror pod             never: the kubelet creates it from a manifest file
 with a local volume    only if it consents by annotation: emptyDir on a disk, hostPath
 =====================  =======================================================================
 
@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from nri_numamem.engine.core.annotations import MOVABLE_ANNOTATION
 from nri_numamem.engine.core.text import cut
+from nri_numamem.export.requests import cause_of
 
-CONSENT = "movable.numamem.io"
 _MIRROR = "kubernetes.io/config.mirror"
 _TEXT_LIMIT = 300
 
@@ -70,8 +71,7 @@ class Evicted:
 
 def evicted(status: int, document: Mapping[str, Any]) -> Evicted:
     """Return what an answer with this HTTP status means."""
-    message = document.get("message")
-    cause = cut(message, _TEXT_LIMIT) if isinstance(message, str) and message else f"HTTP {status}"
+    cause = cut(cause_of(status, document), _TEXT_LIMIT)
     if status in (200, 201):
         return Evicted(Outcome.DONE)
     if status == 404:
@@ -84,18 +84,19 @@ def obstacle(document: Mapping[str, Any], uid: str) -> str:
     """Return why a pod of the API server must not be evicted; "" if it may."""
     metadata = _mapping(document.get("metadata"))
     if metadata.get("uid") != uid:
-        return "it was made anew meanwhile"
+        return "it was recreated in the meantime"
     annotations = _mapping(metadata.get("annotations"))
     if _MIRROR in annotations:
-        return "it is a mirror pod, which the kubelet makes from a file"
+        return "it is a mirror pod; the kubelet creates it from a manifest file"
     owners = [each for each in _mappings(metadata.get("ownerReferences")) if each.get("controller")]
     if not owners:
-        return "it has no controller, so nothing would make it again"
+        return "it has no controller that would recreate it"
     if owners[0].get("kind") == "DaemonSet":
-        return "it is of a DaemonSet, and would come back to this host at once"
+        return "it belongs to a DaemonSet, which would recreate it on this host"
     volumes = [*_local_volumes(document)]
-    if volumes and annotations.get(CONSENT) != "true":
-        return f"its volume {volumes[0]} is local; the annotation {CONSENT} would allow it"
+    if volumes and annotations.get(MOVABLE_ANNOTATION) != "true":
+        consent = f'annotate the pod with {MOVABLE_ANNOTATION}: "true" to allow it'
+        return f"its volume {volumes[0]} is local; {consent}"
     return ""
 
 

@@ -227,10 +227,15 @@ def _kind(status: int) -> FailureKind:
 def _failure(
     kind: FailureKind, status: int, document: Mapping[str, object], after_s: float
 ) -> Failure:
-    message = document.get("message")
-    cause = message if isinstance(message, str) and message else f"HTTP status {status}"
+    cause = cause_of(status, document)
     managers = _managers(cause) if kind is FailureKind.CONFLICT else ()
     return Failure(kind, cause[:_TEXT_LIMIT], REMEDIES[kind], status, managers, after_s)
+
+
+def cause_of(status: int, document: Mapping[str, object]) -> str:
+    """Return the message of an answer that is a Status; without one, the HTTP status."""
+    message = document.get("message")
+    return message if isinstance(message, str) and message else f"HTTP status {status}"
 
 
 def _managers(cause: str) -> tuple[str, ...]:

@@ -119,10 +119,7 @@ def read_wanted(directory: Path) -> Wanted:
     earmarks: list[Earmark] = []
     problems: list[str] = []
     uids: set[str] = set()
-    try:
-        paths = sorted((directory / "wanted").glob("[!.]*.json"))
-    except FileNotFoundError:
-        return Wanted()
+    paths = sorted((directory / "wanted").glob("[!.]*.json"))
     for path in paths[:MOST]:
         uids.add(path.stem)
         try:

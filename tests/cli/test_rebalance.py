@@ -91,9 +91,11 @@ def test_the_plan_is_carried_out_and_the_replacement_does_not_take_the_room(
     monkeypatch.setattr("nri_numamem.cli.rebalance.carry_out.BUSY_S", 0.1)
     status_, lines = stage.apply("--kubeconfig", str(stage.kubeconfig))
     assert status_ == 0, lines
-    assert lines[0].startswith("default/big would fit on nodes 0-1 if default/small moved from")
+    assert lines[0].startswith(
+        "plan for default/big: would fit on nodes 0-1 if default/small moved from"
+    )
     assert [line.partition(" on nodes")[0] for line in lines[1:]] == [
-        f"setting {lines[1].split()[1]} memory",
+        f"setting aside {lines[1].split()[2]} memory",
         "default/small cannot be evicted yet: its disruption budget allows none",
         "evicted default/small; waiting until it ends",
         "default/small has ended",
@@ -179,7 +181,9 @@ def test_without_apply_the_plan_is_shown(
     shop.refuse("big", 90)
     status_, text = _rebalance(shop, capsys, "big-x")
     assert status_ == 0
-    assert text.startswith("shop/big-x would fit on nodes 0-1 if shop/small-x moved from node 1")
+    assert text.startswith(
+        "plan for shop/big-x: would fit on nodes 0-1 if shop/small-x moved from node 1"
+    )
     assert text.endswith("to carry it out: add --apply\n")
     status_, text = _rebalance(shop, capsys, "big-x", "--apply", "--by-hand")
     assert status_ == 2
@@ -199,7 +203,7 @@ def test_without_a_plan_the_status_is_1(tmp_path: Path, capsys: pytest.CaptureFi
     shop = _shop(tmp_path)
     shop.refuse("huge", 300)
     status_, text = _rebalance(shop, capsys, "huge-x")
-    assert (status_, text) == (1, "shop/huge-x none with at most 2 moves\n")
+    assert (status_, text) == (1, "plan for shop/huge-x: none with at most 2 moves\n")
 
 
 def test_a_pod_that_fits_now_needs_nothing(
@@ -210,7 +214,10 @@ def test_a_pod_that_fits_now_needs_nothing(
     shop.end("small")
     shop.host.save()
     status_, text = _rebalance(shop, capsys, "big-x", "--apply")
-    assert (status_, text) == (0, "shop/big-x fits now on nodes 0-1: nothing has to move\n")
+    assert (status_, text) == (
+        0,
+        "plan for shop/big-x: fits now on nodes 0-1: nothing has to move\n",
+    )
 
 
 def test_a_kubeconfig_that_does_not_exist_is_named(

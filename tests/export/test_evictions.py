@@ -27,6 +27,7 @@ def pod(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 _SCRATCH = [{"name": "scratch", "emptyDir": {}}]
+_TO_ALLOW_IT = 'annotate the pod with movable.numamem.io: "true" to allow it'
 _SHARED = [{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "conf", "configMap": {}}]
 
 
@@ -35,30 +36,30 @@ _SHARED = [{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "conf", "
     [
         (pod(), ""),
         (pod(volumes=_SHARED), ""),
-        (pod(uid="u2"), "it was made anew meanwhile"),
-        (pod(ownerReferences=[]), "it has no controller, so nothing would make it again"),
+        (pod(uid="u2"), "it was recreated in the meantime"),
+        (pod(ownerReferences=[]), "it has no controller that would recreate it"),
         (
             pod(ownerReferences=[{"kind": "Node", "controller": False}]),
-            "it has no controller, so nothing would make it again",
+            "it has no controller that would recreate it",
         ),
         (
             pod(ownerReferences=[{"kind": "DaemonSet", "controller": True}]),
-            "it is of a DaemonSet, and would come back to this host at once",
+            "it belongs to a DaemonSet, which would recreate it on this host",
         ),
         (
             pod(annotations={"kubernetes.io/config.mirror": "x"}),
-            "it is a mirror pod, which the kubelet makes from a file",
+            "it is a mirror pod; the kubelet creates it from a manifest file",
         ),
         (
             pod(volumes=_SCRATCH),
-            "its volume scratch is local; the annotation movable.numamem.io would allow it",
+            f"its volume scratch is local; {_TO_ALLOW_IT}",
         ),
         (pod(volumes=_SCRATCH, annotations={"movable.numamem.io": "true"}), ""),
         (
             pod(volumes=[{"name": "data", "hostPath": {"path": "/x"}}]),
-            "its volume data is local; the annotation movable.numamem.io would allow it",
+            f"its volume data is local; {_TO_ALLOW_IT}",
         ),
-        ({}, "it was made anew meanwhile"),
+        ({}, "it was recreated in the meantime"),
         ({"metadata": {"uid": "u1", "ownerReferences": "x"}, "spec": 7}, "it has no controller"),
     ],
 )
@@ -99,5 +100,5 @@ def test_the_status_decides(status: int, outcome: Outcome) -> None:
 
 def test_the_cause_is_the_message_of_the_server() -> None:
     assert evicted(429, {"message": "x" * 400}).cause == f"{'x' * 300}... (400 characters)"
-    assert evicted(429, {}) == Evicted(Outcome.WAIT, "HTTP 429")
+    assert evicted(429, {}) == Evicted(Outcome.WAIT, "HTTP status 429")
     assert evicted(201, {"message": "no"}) == Evicted(Outcome.DONE)

@@ -148,17 +148,21 @@ class Plans:
 
 def plans_of(story: Story, args: argparse.Namespace) -> Plans:
     """Return the plans for the containers whose last decision is a refusal."""
-    refused = [one for one in story.containers if _is_refused(one)]
-    if not refused:
+    if not any(map(_is_refused, story.containers)):
         return Plans()
     try:
-        facts = collect_accounting(args)
-        problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
-        if problem or facts.context is None or facts.state is None:
-            return Plans(problem=problem)
-        return _plans(refused, facts.context, facts.state, facts, roots_of(args))
+        return plans_with(story, collect_accounting(args), roots_of(args))
     except (UsageError, MachineError) as error:
         return Plans(problem=str(error))
+
+
+def plans_with(story: Story, facts: Facts, roots: HostRoots) -> Plans:
+    """Return the plans, with facts that are known; raises MachineError."""
+    refused = [one for one in story.containers if _is_refused(one)]
+    problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
+    if problem or facts.context is None or facts.state is None:
+        return Plans(problem=problem)
+    return _plans(refused, facts.context, facts.state, facts, roots)
 
 
 def _is_refused(story: ContainerStory) -> bool:

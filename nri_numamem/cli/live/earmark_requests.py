@@ -1,13 +1,17 @@
 """What commands request of the plugin about earmarks: a file, and the wait for the answer."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.earmarks import Earmark
+from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe import earmark_files
+from nri_numamem.observe.earmark_files import EarmarkFileError
+from nri_numamem.observe.files import reason_of
 
 ANSWER_S = 10.0
 _LOOK_S = 0.05
@@ -23,6 +27,19 @@ def directory_of(facts: Facts) -> Path:
         where = facts.settings_origin
         raise UsageError(f"{where}: earmarks.enabled is not true; set it and restart the plugin")
     return earmark_files.directory_of(Path(facts.state_file))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raise UsageError for a host or files that cannot be used."""
+    try:
+        yield
+    except MachineError as error:
+        raise UsageError(str(error)) from error
+    except EarmarkFileError as error:
+        raise UsageError(f"{error}; remove the file") from error
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {reason_of(error)}; run this as root") from error
 
 
 def set_aside(directory: Path, made: Earmark) -> str:

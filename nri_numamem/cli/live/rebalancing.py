@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nri_numamem.engine.core.allowed_nodes import rooms_left
+from nri_numamem.engine.core.annotations import MOVABLE_ANNOTATION
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
@@ -35,8 +36,6 @@ WITH_EARMARK = (
     "the plugin moves nothing: nri-numamem rebalance {pod} --apply restarts these pods, and keeps "
     "the room for the refused one"
 )
-
-ANNOTATION = "movable.numamem.io"
 
 PodNames = Mapping[str, tuple[str, str]]
 """Pod uid -> namespace and name."""
@@ -96,7 +95,7 @@ def _without_consent(plan: Rebalancing, names: PodNames) -> str:
     if not shares:
         return ""
     who = " and ".join(dict.fromkeys(_name(share, names) for share in shares))
-    return f"; without consent ({ANNOTATION}): {who}"
+    return f"; without consent ({MOVABLE_ANNOTATION}): {who}"
 
 
 def _name(share: Share, names: PodNames) -> str:

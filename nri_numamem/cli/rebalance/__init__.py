@@ -40,7 +40,6 @@ from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.earmark_files import EarmarkFileError
-from nri_numamem.observe.files import reason_of
 
 EXAMPLES = (
     "nri-numamem rebalance ml/train-4",
@@ -85,13 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Show the plan, or carry it out; return the exit status."""
-    try:
+    with earmark_requests.usage_errors():
         facts = collect_accounting(args)
         target = refused_pod(args, facts)
         if target.plan is None:
             text = "its last decision is not a refusal; see nri-numamem explain"
             raise UsageError(f"{args.pod}: {text}")
-        print(f"{target.beneficiary} {sentence(target.plan, target.pods)}")
+        print(f"plan for {target.beneficiary}: {sentence(target.plan, target.pods)}")
         if target.plan.fits_now:
             return 0
         if not target.plan.moves:
@@ -100,12 +99,6 @@ def main(args: argparse.Namespace) -> int:
             print("to carry it out: add --apply")
             return 0
         return _apply(args, facts, target, target.plan)
-    except MachineError as error:
-        raise UsageError(str(error)) from error
-    except EarmarkFileError as error:
-        raise UsageError(f"{error}; remove the file") from error
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {reason_of(error)}; run this as root") from error
 
 
 @dataclass(slots=True)
@@ -182,7 +175,7 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     host = _Host(args, Path(facts.state_file), directory, target, uid, cluster, 60.0 * args.minutes)
     plan = Plan(_victims(found, target), host, _say)
     _say(
-        f"setting {amounts_text(target.amounts)} on {format_nodes(target.nodes)} aside for "
+        f"setting aside {amounts_text(target.amounts)} on {format_nodes(target.nodes)} for "
         f"{target.beneficiary}"
     )
     try:

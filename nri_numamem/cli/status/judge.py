@@ -18,14 +18,13 @@ from nri_numamem.cli.status.report import (
     is_notable,
 )
 from nri_numamem.engine.admission.alignment import misaligned_containers
-from nri_numamem.engine.core.allowed_nodes import rooms_left
+from nri_numamem.engine.core.allowed_nodes import without_earmarks
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms
 from nri_numamem.engine.records import containers
 from nri_numamem.memorymanager import mask_unavailable_hugepages, nodes_of
-from nri_numamem.memorymanager.earmarks import set_aside
 from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.numa import MEMORY, humanize_bytes
@@ -50,7 +49,7 @@ def judge(facts: Facts) -> Report:
     found = MaskedState(state.accounting)
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
-    outside, masked = dict(found.amounts), set_aside(found, rooms_left(state)).state
+    outside, masked = dict(found.amounts), without_earmarks(state, found).state
     nodes, rows = tuple(all_nodes(facts.context, state, outside)), _rows(facts, state)
     return Report(
         facts,

@@ -94,6 +94,11 @@ def mask_set_aside(state: EngineState, pod: PodSandbox, masked: MaskedState) -> 
     return set_aside(masked, rooms, own_nodes(state.accounting, pod)) if rooms else masked
 
 
+def without_earmarks(state: EngineState, masked: MaskedState) -> MaskedState:
+    """Return the accounting without the room that earmarks set aside."""
+    return set_aside(masked, rooms_left(state))
+
+
 def with_set_aside(state: EngineState, pod: PodSandbox, rejection: Rejection) -> Rejection:
     """Return a rejection with the room that is set aside for other pods."""
     for fact in set_aside_facts(_rooms_of_others(state, pod)):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import Metric
 
 from nri_numamem.engine.admission.alignment import misaligned_containers
-from nri_numamem.engine.core.allowed_nodes import rooms_left
+from nri_numamem.engine.core.allowed_nodes import rooms_left, without_earmarks
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import EngineState
@@ -19,7 +19,6 @@ from nri_numamem.engine.records.containers import (
 )
 from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.memorymanager import NodeState, State
-from nri_numamem.memorymanager.earmarks import set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.numa.quantity import sum_mappings
@@ -79,14 +78,11 @@ def accounting_metrics(context: Context, state: EngineState) -> Iterator[Metric]
     values = uncharged_bytes(context, accounting, is_excluded=False)
     yield gauge("shortfall_bytes", text, values, "resource")
     text = "Largest request that fits on one NUMA node, or on several; CPUs are not considered."
-    largest = _largest(context, _without_earmarks(state))
+    left = without_earmarks(state, MaskedState(accounting)).state
+    largest = _largest(context, left)
     yield gauge("largest_request_bytes", text, largest, "nodes", "resource")
-    left = sum_mappings(room.amounts for room in rooms_left(state).values())
-    yield gauge("earmarked_bytes", "Bytes that are set aside and not used.", left, "resource")
-
-
-def _without_earmarks(state: EngineState) -> State:
-    return set_aside(MaskedState(state.accounting), rooms_left(state)).state
+    earmarked = sum_mappings(room.amounts for room in rooms_left(state).values())
+    yield gauge("earmarked_bytes", "Bytes that are set aside and not used.", earmarked, "resource")
 
 
 def _largest(context: Context, accounting: State) -> dict[tuple[str, str], int]:
@@ -133,7 +129,8 @@ def partition_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
     usable: dict[str, int] = {}
     tables: dict[str, dict[tuple[str, ...], int]] = {"allocatable": {}, "free": {}}
     largest: dict[tuple[str, ...], int] = {}
-    for found, own in accounting_by_partition(context, _without_earmarks(state)):
+    left = without_earmarks(state, MaskedState(state.accounting)).state
+    for found, own in accounting_by_partition(context, left):
         name = found.partition.name
         usable[name] = int(not found.problem)
         for node in own.machine_state.values():

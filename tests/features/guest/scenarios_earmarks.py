@@ -9,11 +9,7 @@ from typing import Any
 
 from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
-from tests.features.guest.scenarios_rebalancing import (
-    leave_room_for_a_plan,
-    plan_of,
-    spec_of,
-)
+from tests.features.guest.scenarios_rebalancing import refuse_with_a_plan, spec_of
 from tests.machines.guest.checks import Check, expect
 from tests.machines.guest.cri import CriError
 from tests.machines.guest.host import Host
@@ -45,15 +41,7 @@ def _refusal(host: Host) -> str:
 
 
 def _room_of_a_plan_is_set_aside(host: Host) -> str:
-    leave_room_for_a_plan(host)
-    pod = host.kubelet.run_sandbox(spec_of(host, "big", 150))
-    try:
-        host.kubelet.create_container(pod, "main")
-    except CriError as error:
-        expect("needs 2 NUMA nodes" in str(error), f"{error}")
-    else:
-        raise AssertionError("it was not refused")
-    plan = plan_of(host, "e2e/big")
+    plan = refuse_with_a_plan(host)
     expect(plan["nodes"] == [0, 1], f"{plan}")
     done = host.plugin.command("earmark", "make", "e2e/big", "--uid", _UID, "--minutes", "60")
     expect(done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}")

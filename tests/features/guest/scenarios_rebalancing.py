@@ -36,7 +36,7 @@ def spec_of(host: Host, name: str, percent: int, *, is_movable: bool = False) ->
     return PodSpec(name, (container,), annotations=_CONSENT if is_movable else {})
 
 
-def plan_of(host: Host, name: str) -> dict[str, Any]:
+def _plan_of(host: Host, name: str) -> dict[str, Any]:
     """Return the plan that explain shows."""
 
     def found() -> dict[str, Any] | None:
@@ -50,7 +50,7 @@ def plan_of(host: Host, name: str) -> dict[str, Any]:
     return wait_until(found, f"a plan for {name}")
 
 
-def leave_room_for_a_plan(host: Host) -> None:
+def _leave_room_for_a_plan(host: Host) -> None:
     """Run the pods, and end those that have to go."""
     for name, percent in _PODS.items():
         pod = host.kubelet.run(spec_of(host, name, percent, is_movable=name == "small"))
@@ -62,8 +62,9 @@ def leave_room_for_a_plan(host: Host) -> None:
         host.kubelet.remove(host.kubelet.pod(name))
 
 
-def _refused_pod_gets_a_plan(host: Host) -> str:
-    leave_room_for_a_plan(host)
+def refuse_with_a_plan(host: Host) -> dict[str, Any]:
+    """Refuse a pod, big, that needs nodes 0 and 1; return its plan."""
+    _leave_room_for_a_plan(host)
     pod = host.kubelet.run_sandbox(spec_of(host, "big", 150))
     try:
         host.kubelet.create_container(pod, "main")
@@ -71,7 +72,11 @@ def _refused_pod_gets_a_plan(host: Host) -> str:
         expect("needs 2 NUMA nodes" in str(error), f"{error}")
     else:
         raise AssertionError("it was not refused")
-    plan = plan_of(host, "e2e/big")
+    return _plan_of(host, "e2e/big")
+
+
+def _refused_pod_gets_a_plan(host: Host) -> str:
+    plan = refuse_with_a_plan(host)
     moves = [(each["pod"], each["from"], each["to"], each["consented"]) for each in plan["moves"]]
     expect(moves == [("small", 1, 3, True)], f"{plan}")
     expect(plan["nodes"] == [0, 1], f"{plan}")
@@ -91,7 +96,7 @@ def _nothing_has_moved(host: Host) -> str:
 def _the_plan_holds_when_pods_are_restarted(host: Host) -> str:
     small, big = host.kubelet.pod("small"), host.kubelet.pod("big")
     host.kubelet.remove(small)
-    plan = plan_of(host, "e2e/big")
+    plan = _plan_of(host, "e2e/big")
     expect(plan["fitsNow"], f"{plan}")
     host.kubelet.run_container(big, "main")
     expect(host.nodes(big) == {0, 1}, f"{host.nodes(big)}")

@@ -5,10 +5,12 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.allowed_nodes import without_earmarks
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.invariants import check_placements, check_sums
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from tests.engine.conftest import MI
 from tests.engine.features.claims.claim_host import memory_claim
 from tests.engine.features.earmarks.earmark_host import EarmarkHost, earmark, placed
@@ -21,6 +23,17 @@ def test_another_pod_gets_what_the_earmark_leaves() -> None:
     assert host.place("medium", 300) == "1"
     assert host.place("big", 700) == "0"
     assert host.left("e1") == 0
+
+
+def test_the_accounting_without_earmarks_has_less_free() -> None:
+    host = EarmarkHost()
+    host.make(earmark("e1", "0", 700, to="big"))
+    host.make(earmark("e2", "1", 500, to="other"))
+    host.place("big", 300)
+    state = host.engine.state
+    left = without_earmarks(state, MaskedState(state.accounting)).state
+    free = {id_: node.table("memory").free // MI for id_, node in left.machine_state.items()}
+    assert free == {0: 228, 1: 428, 2: 928, 3: 928}
 
 
 def test_room_that_becomes_free_is_set_aside() -> None:
