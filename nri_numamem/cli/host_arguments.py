@@ -1,10 +1,12 @@
-"""The options for the files of the plugin and its host, with the same meaning in all commands.
+"""The options for the plugin's files, its host and its Node, with the same meaning in all commands.
 
 A plugin as a service reads ``/etc/nri-numamem/config.yaml``; a launched one gets the text of a file
 in ``/etc/nri/conf.d`` from the runtime. Commands read the file that exists, the first if both do.
 """
 
 import argparse
+import os
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from nri_numamem.host.roots import HostRoots
 
 LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
 
+# A DNS subdomain, as the name of a Node.
+_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _ROOT = Path("/")
 _ROOTS = tuple(field.name for field in fields(HostRoots))
 
@@ -127,3 +131,22 @@ def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
         problem = "the setting stateFile is empty, so the plugin writes no file for this command"
         raise UsageError(f"{problem}; set it, or name an older file with --state-file")
     return Path(name)
+
+
+def add_node_name_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option; node_name_of() has its default."""
+    parser.add_argument(
+        "--node-name",
+        metavar="NAME",
+        help="name of the Node object (default: NODE_NAME of the environment, else the host name "
+        "in lower case, as the kubelet's)",
+    )
+
+
+def node_name_of(given: str | None) -> str:
+    """Return the name; raise UsageError if it is not valid."""
+    name = given or os.environ.get("NODE_NAME") or os.uname().nodename.lower()
+    if not _NODE_NAME.fullmatch(name):
+        problem = f"{name!r:.80} is not a valid Node name"
+        raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
+    return name

@@ -1,7 +1,7 @@
 """``nri-numamem doctor``: checks the host for problems that keep the plugin from working.
 
 Each finding says what was checked; a problem has a remedy. The command changes nothing and does not
-connect to the runtime.
+connect to the runtime. With a kubeconfig it also reads what resource claims need at the API server.
 """
 
 import argparse
@@ -26,7 +26,9 @@ from nri_numamem.cli.doctor.unit import check_network_hints, check_service
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
     add_host_argument,
+    add_node_name_argument,
     add_state_file_argument,
+    node_name_of,
 )
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
@@ -43,6 +45,7 @@ _ORDER = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.OK)
 EXAMPLES = (
     "nri-numamem doctor",
     "nri-numamem doctor --root /host --output json",
+    "nri-numamem doctor --kubeconfig ~/.kube/config",
 )
 
 
@@ -51,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_host_argument(parser)
     add_state_file_argument(parser)
     add_config_argument(parser)
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="also check what resource claims need at the API server (default: none)",
+    )
+    add_node_name_argument(parser)
     add_output_argument(parser)
     parser.epilog = (
         "Verdicts: ok, warn, FAIL, and ? if a check was not possible. Exit status: 0 without "
@@ -62,7 +72,13 @@ def main(args: argparse.Namespace) -> int:
     """Run all checks and print their findings; return the exit status."""
     # A relative path is one of this process.
     state_file = args.state_file and str(Path(args.state_file).absolute())
-    examined = examine(Host(args.root), args.config, state_file)
+    examined = [*examine(Host(args.root), args.config, state_file)]
+    if args.kubeconfig is not None:
+        from nri_numamem.cli.doctor import api_server  # noqa: PLC0415 - only with this option
+
+        name = node_name_of(args.node_name)
+        send, expected = api_server.client(args.kubeconfig), api_server.expected_slice(args, name)
+        examined += api_server.check_api_server(send, name, expected)
     findings = tuple(sorted(examined, key=lambda finding: _ORDER.index(finding.verdict)))
     if args.output != "table":
         documents = [{**asdict(each), "verdict": str(each.verdict)} for each in findings]

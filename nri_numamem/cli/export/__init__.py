@@ -21,11 +21,10 @@ from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.export.collect import HostInputs, collect
 from nri_numamem.cli.export.server import (
     access_of,
-    add_node_name_argument,
     add_server_arguments,
     delete,
-    node_name_of,
 )
+from nri_numamem.cli.host_arguments import add_node_name_argument, node_name_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError

@@ -1,11 +1,10 @@
-"""The API server that the command uses, the name of the Node object, and the deletion of objects.
+"""The API server that the command uses, and the deletion of objects.
 
 The server is that of a kubeconfig, or of the pod's service account.
 """
 
 import argparse
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from nri_numamem.apiserver.access import (
 )
 from nri_numamem.apiserver.client import Client, Request, RequestError
 from nri_numamem.apiserver.kubeconfig import read_kubeconfig
+from nri_numamem.cli.host_arguments import add_node_name_argument, node_name_of
 from nri_numamem.config.errors import UsageError
 from nri_numamem.export.requests import (
     REMEDIES,
@@ -32,8 +32,6 @@ from nri_numamem.export.requests import (
 DEFAULT_KUBECONFIG = Path("/etc/nri-numamem/kubeconfig")
 OPTIONS_FILE = Path("/etc/nri-numamem/export.env")
 """The EnvironmentFile of the unit."""
-# A DNS subdomain, as the name of a Node.
-_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,25 +69,6 @@ def access_of(args: argparse.Namespace) -> Callable[[], Access]:
     if read().server.is_tls:
         require_tls()
     return read
-
-
-def add_node_name_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option; node_name_of() has its default."""
-    parser.add_argument(
-        "--node-name",
-        metavar="NAME",
-        help="name of the Node object (default: NODE_NAME of the environment, else the host name "
-        "in lower case, as the kubelet's)",
-    )
-
-
-def node_name_of(given: str | None) -> str:
-    """Return the name; raise UsageError if it is not valid."""
-    name = given or os.environ.get("NODE_NAME") or os.uname().nodename.lower()
-    if not _NODE_NAME.fullmatch(name):
-        problem = f"{name!r:.80} is not a valid Node name"
-        raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
-    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ import pytest
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.observe.cdi import specification_file
 from tests.cli.export.exporter_process import in_pod
-from tests.cli.export.test_claims import SLICE, claim, prepare, register, unprepare
+from tests.cli.export.test_claims import SLICE, claim, of_name
+from tests.dra_kubelet import prepare, register, unprepare
 from tests.kubernetes_api import KubernetesApi
 from tests.laboratory import api_pb2, objects
 from tests.laboratory.runtime import FakeRuntime
@@ -93,13 +94,13 @@ def test_a_burst_of_claims(simulated_host: SimulatedHost, kubelet: Path, tmp_pat
                     took_s: list[float] = []
 
                     def timed(name: str) -> str:
-                        error = prepare(channel, name).error
+                        error = prepare(channel, of_name(name)).error
                         took_s.append(time.monotonic() - began_s)
                         return error
 
                     assert set(pool.map(timed, names)) == {""}
                 print("burst", sorted(took_s)[len(took_s) // 2], max(took_s))
-                assert "memory" in prepare(channel, "large").error
+                assert "memory" in prepare(channel, of_name("large")).error
                 assert len(list(specifications.iterdir())) == BURST
                 pod = runtime.run_pod_sandbox(objects.pod("app0", qos=QosClass.BEST_EFFORT))
                 made = objects.container(pod, "app", qos=QosClass.BEST_EFFORT)
@@ -115,7 +116,7 @@ def test_a_burst_of_claims(simulated_host: SimulatedHost, kubelet: Path, tmp_pat
                 wait_for(lambda: free_of_slice(api)["memory-0"] == before - 64 * MI)
                 runtime.stop_pod_sandbox(pod)
                 for name in (*names, "large"):
-                    assert unprepare(channel, name) == ""
+                    assert unprepare(channel, of_name(name)) == ""
             wait_for(lambda: not list(specifications.iterdir()), "the end of all claims")
         assert simulated_host.stop(process) == 0
     released = [each["claim"] for each in simulated_host.records("claim_released")]

@@ -10,17 +10,15 @@ import grpc
 import pytest
 
 from nri_numamem.cli.main import main
-from nri_numamem.kubelet import dra
 from nri_numamem.kubelet import dra_pb2 as pb
-from nri_numamem.kubelet import pluginregistration_pb2 as registration
 from nri_numamem.observe.claim_files import directory_of
 from tests.claim_plugin import ClaimPlugin
 from tests.cli.export.export_host import ExportHost
 from tests.cli.export.exporter_process import ExporterProcess, in_pod
+from tests.dra_kubelet import prepare, register, unprepare
 from tests.kubernetes_api import KubernetesApi
 from tests.simulated_host import wait_for
 
-GENEROUS_S = 60.0
 SLICE = "worker-1-numamem.io"
 
 
@@ -54,31 +52,8 @@ def claim(name: str, size: str = "1Gi") -> dict[str, Any]:
     }
 
 
-def register(kubelet: Path) -> str:
-    """Register the driver as the kubelet does; return its endpoint."""
-    socket = dra.registration_socket(kubelet, "numamem.io")
-    with grpc.insecure_channel(f"unix://{socket}") as channel:
-        info = registration.PluginInfo.FromString(
-            channel.unary_unary(dra.GET_INFO)(b"", timeout=GENEROUS_S)
-        )
-        status = registration.RegistrationStatus(plugin_registered=True).SerializeToString()
-        channel.unary_unary(dra.NOTIFY_REGISTRATION_STATUS)(status, timeout=GENEROUS_S)
-    assert info.name == "numamem.io"
-    return str(info.endpoint)
-
-
-def prepare(channel: grpc.Channel, name: str) -> pb.NodePrepareResourceResponse:
-    one = pb.Claim(namespace="ns", name=name, uid=f"uid-{name}")
-    request = pb.NodePrepareResourcesRequest(claims=[one]).SerializeToString()
-    reply = channel.unary_unary(dra.NODE_PREPARE_RESOURCES)(request, timeout=GENEROUS_S)
-    return pb.NodePrepareResourcesResponse.FromString(reply).claims[one.uid]
-
-
-def unprepare(channel: grpc.Channel, name: str) -> str:
-    one = pb.Claim(namespace="ns", name=name, uid=f"uid-{name}")
-    request = pb.NodeUnprepareResourcesRequest(claims=[one]).SerializeToString()
-    reply = channel.unary_unary(dra.NODE_UNPREPARE_RESOURCES)(request, timeout=GENEROUS_S)
-    return str(pb.NodeUnprepareResourcesResponse.FromString(reply).claims[one.uid].error)
+def of_name(name: str) -> pb.Claim:
+    return pb.Claim(namespace="ns", name=name, uid=f"uid-{name}")
 
 
 @pytest.mark.slow
@@ -98,13 +73,15 @@ def test_the_life_of_an_agent(
         assert first["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
         with grpc.insecure_channel(f"unix://{endpoint}") as channel:
             api.claims["ns/app"] = claim("app")
-            assert not prepare(channel, "app").error
+            assert not prepare(channel, of_name("app")).error
             plugin.refusals["large"] = "NUMA node 1 has memory 1Gi free of 900Gi requested"
             api.claims["ns/large"] = claim("large", "900Gi")
-            assert prepare(channel, "large").error == plugin.refusals["large"]
-            assert "delete the pod, or create the claim" in prepare(channel, "missing").error
+            assert prepare(channel, of_name("large")).error == plugin.refusals["large"]
+            assert (
+                "delete the pod, or create the claim" in prepare(channel, of_name("missing")).error
+            )
             assert list(plugin.intents()) == ["app", "large"]
-            assert unprepare(channel, "app") == ""
+            assert unprepare(channel, of_name("app")) == ""
             assert list(plugin.intents()) == ["large"]
         # A pod starts; then the kubelet deletes the slice.
         host.run_pod("b")

@@ -12,11 +12,10 @@ from nri_numamem.apiserver.access import AccessError
 from nri_numamem.cli.export import server
 from nri_numamem.cli.export.server import (
     access_of,
-    add_node_name_argument,
     add_server_arguments,
     delete_configured,
-    node_name_of,
 )
+from nri_numamem.cli.host_arguments import add_node_name_argument, node_name_of
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
 from tests.kubernetes_api import KubernetesApi, fails
