@@ -114,7 +114,7 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
     assert service["EnvironmentFile"] == [f"-{OPTIONS_FILE}"]
     assert OPTIONS_FILE.parent == DEFAULT_KUBECONFIG.parent == DEFAULT_CONFIG.parent
     program, command, options = service["ExecStart"][0].split()
-    assert (program, command, options) == (PROGRAM, "export", "$EXPORT_OPTIONS")
+    assert (program, command, options) == (PROGRAM, "agent", "$EXPORT_OPTIONS")
     assert command in main.COMMANDS
     hidden = [Path(name.lstrip("-")) for name in service["InaccessiblePaths"][0].split()]
     assert Path("/run", *external.DEFAULT_SOCKET.parts[3:]).parent in hidden
@@ -135,17 +135,13 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
 
 
 def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Path) -> None:
-    (block,) = re.findall(
-        r"```ini\n(\[Service\]\nExecStart=\n.*?)```", DOCUMENT.read_text(), re.DOTALL
-    )
+    text = DOCUMENT.read_text()
+    (block,) = re.findall(r"```ini\n(\[Service\]\nStateDirectory=.*?)```", text, re.DOTALL)
     file = tmp_path / "claims.conf"
     file.write_text(block)
     service = _settings("Service", file)
-    reset, command = service["ExecStart"]
-    assert reset == ""
-    program, *arguments, options = command.split()
-    assert (program, options) == (PROGRAM, "$EXPORT_OPTIONS")
-    assert main.new_parser(["agent"]).parse(arguments).claims
+    (options,) = re.findall(r"^EXPORT_OPTIONS=(.*--claims.*)$", text, re.MULTILINE)
+    assert main.new_parser(["agent"]).parse(["agent", *options.split()]).claims
     kubelet = Path("/var/lib/kubelet")
     written = {Path("/var/lib") / name for name in service["StateDirectory"][0].split()}
     written |= set(map(Path, service["ReadWritePaths"]))
