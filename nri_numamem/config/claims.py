@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nri_numamem.config.setting import BOOLEAN, Group, Setting, absolute_path
+from nri_numamem.config.setting import BOOLEAN, Group, Setting, absolute_path, integer
 
 HOOK_PROGRAM = "/usr/libexec/nri-numamem/claim-hook"
 CDI_DIRECTORY = "/var/run/cdi"
@@ -17,6 +17,8 @@ class ClaimSettings:
     """Absolute path on the host of the program that OCI hooks run."""
     cdi_directory: str = CDI_DIRECTORY
     """Absolute path of the directory for CDI specifications."""
+    share_percent: int = 0
+    """Of each NUMA node's allocatable memory and hugepages; 0 for what other pods leave."""
 
 
 _KEYS = (
@@ -43,6 +45,16 @@ _KEYS = (
         absolute_path(CDI_DIRECTORY),
         "Where the plugin writes CDI specifications. The runtime has to read them from there.",
         is_shown=lambda claims: claims.enabled or claims.cdi_directory != CDI_DIRECTORY,
+    ),
+    Setting(
+        "sharePercent",
+        "share_percent",
+        integer(0, 90),
+        "The share of each NUMA node's allocatable memory and hugepages that only claims get, and "
+        "of which they get no more. With 0 claims get what pods without claims leave. With a "
+        "share, no claim of one NUMA node is late, and pods without claims are not placed on "
+        "several NUMA nodes together ([figures](claims.md#beside-pods-without-claims)).",
+        is_shown=lambda claims: claims.enabled or bool(claims.share_percent),
     ),
 )
 

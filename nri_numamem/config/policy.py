@@ -41,6 +41,7 @@ def policy_of(settings: Settings) -> Policy:
         network_hints=settings.network_hints != HINTS_OFF,
         burstable_pods=settings.burstable_pods,
         claims=settings.claims.enabled,
+        claims_share_percent=settings.claims.share_percent if settings.claims.enabled else 0,
         earmarks_percent=settings.earmarks.max_percent if settings.earmarks.enabled else 0,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,

@@ -11,6 +11,7 @@ of a group of several nodes   none: its containers may use each of its nodes
 without normal memory         none: a container cannot have it as its only node
 without room for two pages    none: the API server refuses a size below `min` plus `step`
 with an earmark               what the earmark leaves, and it is not `empty`
+with a share for claims       at most the share (`claims.sharePercent`)
 last resort                   behind all others
 ============================  ====================================================================
 
@@ -34,7 +35,7 @@ from nri_numamem.export.amounts import Amounts, single_node_amounts
 from nri_numamem.export.noderesourcetopology import MANAGED_BY, PARTITION, Host, partition_names
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.blocks import page_bytes
-from nri_numamem.memorymanager.claims import amounts_of
+from nri_numamem.memorymanager.claims import amounts_of, share_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY, canonical_resource, sum_amounts
@@ -149,11 +150,15 @@ def _devices(host: Host) -> Iterable[dict[str, object]]:
     held = bytes_of_claims(accounting)
     nodes = _fullest_first(host.context, amounts)
     attributes = _attributes(host.context, host.state, nodes)
+    percent = host.context.policy.claims_share_percent
     for resource in present_resources(accounting):
         for node_id in nodes:
             if len(accounting.machine_state[node_id].cells) > 1:
                 continue
             size_bytes = amounts[node_id][resource].available + held.get((node_id, resource), 0)
+            if percent:
+                share = share_of(accounting.machine_state[node_id], resource, percent)
+                size_bytes = min(size_bytes, share)
             if size_bytes >= 2 * page_bytes(resource):
                 yield _device(node_id, resource, size_bytes, attributes[node_id])
 

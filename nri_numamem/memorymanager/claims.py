@@ -22,9 +22,9 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.accounting import adopt as adopt_on
 from nri_numamem.memorymanager.accounting import assign_exactly, remove_container
-from nri_numamem.memorymanager.blocks import resource_order
+from nri_numamem.memorymanager.blocks import page_bytes, resource_order
 from nri_numamem.memorymanager.holder import HolderKind
-from nri_numamem.memorymanager.state import State
+from nri_numamem.memorymanager.state import NodeState, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES, humanize_bytes, is_memory_resource, sum_amounts
 
@@ -168,6 +168,12 @@ def adopt(state: State, uid: str, amounts: ClaimAmounts) -> State:
 def unprepare(state: State, uid: str) -> State:
     """Release a claim; the same state if it is not charged."""
     return remove_container(state, uid, HolderKind.CLAIM)
+
+
+def share_of(node: NodeState, resource: str, percent: int) -> int:
+    """Return a share of a node's allocatable amount in bytes, in whole pages."""
+    page = page_bytes(resource)
+    return node.table(resource).allocatable * percent // (100 * page) * page
 
 
 def amounts_of(state: State, uid: str) -> ClaimAmounts | None:

@@ -18,6 +18,7 @@ from nri_numamem.config.settings import (
         ({"enabled": True}, ClaimSettings(enabled=True)),
         ({"hookProgram": "/opt/hook"}, ClaimSettings(hook_program="/opt/hook")),
         ({"cdiDirectory": "/etc/cdi"}, ClaimSettings(cdi_directory="/etc/cdi")),
+        ({"sharePercent": 30}, ClaimSettings(share_percent=30)),
     ],
 )
 def test_values_are_the_same_after_a_round_trip(
@@ -35,6 +36,7 @@ def test_paths_are_shown_if_they_count() -> None:
         "enabled": True,
         "hookProgram": HOOK_PROGRAM,
         "cdiDirectory": CDI_DIRECTORY,
+        "sharePercent": 0,
     }
 
 
@@ -43,6 +45,7 @@ def test_paths_are_shown_if_they_count() -> None:
     [
         ({"enabled": "maybe"}, "claims.enabled"),
         ({"hookProgram": "bin/hook"}, "claims.hookProgram"),
+        ({"sharePercent": 91}, "claims.sharePercent"),
         ({"cdiDirectory": 1}, "claims.cdiDirectory"),
         ({"hook": "/x"}, "claims.hook"),
     ],

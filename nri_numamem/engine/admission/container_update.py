@@ -56,7 +56,8 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         return _without_effect(context, state, event, holder)
     if Block(before[0].numa_affinity, MEMORY, new) in before:
         return _without_effect(context, state, event, holder)
-    masked = allowed_nodes.mask_set_aside(state, event.pod, MaskedState(state.accounting))
+    masked = MaskedState(state.accounting)
+    masked = allowed_nodes.mask_set_aside(context, state, event.pod, masked, is_resize=True)
     masked = allowed_nodes.mask_others(context, event.pod, masked)
     is_masked = masked.hidden or masked.earmarks
     seen = state.with_accounting(masked.state) if is_masked else state
@@ -68,7 +69,9 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         find = partial(_remedies, context, state, event, done, _memory_of(before))
         rejection = Rejection(RESIZE_REJECTED, partial(Explanation, facts), find_remedies=find)
         rejection = allowed_nodes.with_cause(context, event.pod, rejection, masked, (MEMORY,))
-        rejection = allowed_nodes.with_set_aside(state, event.pod, rejection)
+        rejection = allowed_nodes.with_set_aside(
+            context, state, event.pod, rejection, is_resize=True
+        )
         text = rejection.message_within(TEXT_LIMIT)
         record = _rejected(state, holder, before, done, rejection.remedies)
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)

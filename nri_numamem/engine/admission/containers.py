@@ -120,7 +120,7 @@ def _admit(
     It gets none of the nodes `kept_free`, which other pods need.
     """
     pod, request = new.pod, new.request
-    masked = available = _available(state, event)
+    masked = available = _available(context, state, event)
     if context.limits_nodes:
         masked = allowed_nodes.mask_others(context, pod, available)
         masked = masked.without(kept_free) if kept_free else masked
@@ -175,8 +175,7 @@ def _rejected(attempt: _Attempt, rejection: Rejection, checked: EngineState) -> 
     if attempt.kept_free:
         needed = format_nodes(attempt.kept_free)
         rejection = rejection.with_fact(f"pods that run in part need {needed}")
-    if attempt.state.earmarks:
-        rejection = allowed_nodes.with_set_aside(attempt.state, new.pod, rejection)
+    rejection = allowed_nodes.with_set_aside(context, attempt.state, new.pod, rejection)
     choice = records.choice_of_rejected(free, new, rejection)
     refused = remedies.Refused(
         context, attempt.state, attempt.event, choice, attempt.masked.amounts, rejection, checked
@@ -207,14 +206,16 @@ def _admitted(
     return Decision(Plan(adjustment, updates), enter)
 
 
-def _available(state: EngineState, event: CreateContainer) -> MaskedState:
+def _available(context: Context, state: EngineState, event: CreateContainer) -> MaskedState:
     """Return the accounting without what the kernel could not provide now, or is set aside."""
     masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
     if event.available_memory is not None:
         masked = mask_unavailable_memory(masked, event.available_memory)
-    return allowed_nodes.mask_set_aside(state, event.pod, masked) if state.earmarks else masked
+    if state.earmarks or context.policy.claims_share_percent:
+        masked = allowed_nodes.mask_set_aside(context, state, event.pod, masked)
+    return masked
 
 
 def _refusal(context: Context, new: ToPlace, rejection: Rejection) -> Plan:

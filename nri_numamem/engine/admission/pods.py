@@ -57,7 +57,7 @@ def _place(
     masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
-    masked = allowed_nodes.mask_set_aside(state, pod, masked) if state.earmarks else masked
+    masked = allowed_nodes.mask_set_aside(context, state, pod, masked)
     masked = allowed_nodes.mask_others(context, pod, masked)
     seen = state.with_accounting(masked.state)
     for feature in context.features:
@@ -65,7 +65,7 @@ def _place(
     placed = place_pod(context, seen, pod, resources)
     if isinstance(placed, Rejection):
         placed = allowed_nodes.with_cause(context, pod, placed, masked, resources)
-        placed = allowed_nodes.with_set_aside(state, pod, placed)
+        placed = allowed_nodes.with_set_aside(context, state, pod, placed)
         return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
     after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
     done = Transition(after, (records.admitted(state, after, pod, resources, placed),))

@@ -192,7 +192,7 @@ def unplaced_as(
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
         even_nodes=0 if request.chooser is None else request.chooser.node_count,
         partition=partition_of(context, new.pod),
-        set_aside=set_aside_texts(state, new.pod),
+        set_aside=set_aside_texts(context, state, new.pod),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,

@@ -14,11 +14,13 @@ from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Rejection, State
+from nri_numamem.memorymanager.claims import amounts_of, share_of
 from nri_numamem.memorymanager.earmarks import Room, set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.rejection import format_amounts
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import sum_mappings
 
 
 def mask_others(context: Context, pod: PodSandbox, masked: MaskedState) -> MaskedState:
@@ -88,9 +90,16 @@ def with_cause(
     return rejection.with_fact(f"{allowed.cause}; {format_amounts(free)} free on other NUMA nodes")
 
 
-def mask_set_aside(state: EngineState, pod: PodSandbox, masked: MaskedState) -> MaskedState:
-    """Return the accounting for a placement, without room that is set aside for other pods."""
-    rooms = _rooms_of_others(state, pod)
+def mask_set_aside(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    masked: MaskedState,
+    *,
+    is_resize: bool = False,
+) -> MaskedState:
+    """Return the accounting for a placement, without room that is set aside for others."""
+    rooms = _rooms_of_others(context, state, pod, is_resize=is_resize)
     return set_aside(masked, rooms, own_nodes(state.accounting, pod)) if rooms else masked
 
 
@@ -99,27 +108,82 @@ def without_earmarks(state: EngineState, masked: MaskedState) -> MaskedState:
     return set_aside(masked, rooms_left(state))
 
 
-def with_set_aside(state: EngineState, pod: PodSandbox, rejection: Rejection) -> Rejection:
-    """Return a rejection with the room that is set aside for other pods."""
-    for fact in set_aside_facts(_rooms_of_others(state, pod)):
+def with_set_aside(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    rejection: Rejection,
+    *,
+    is_resize: bool = False,
+) -> Rejection:
+    """Return a rejection with the room that is set aside for others."""
+    for fact in set_aside_facts(_rooms_of_pods(state, pod)):
         rejection = rejection.with_fact(fact)
+    if _shares(context, state, pod, is_resize=is_resize):
+        rejection = rejection.with_fact(f"{_share_text(context)} is set aside for resource claims")
     return rejection
 
 
-def set_aside_texts(state: EngineState, pod: PodSandbox) -> tuple[str, ...]:
-    """Return a text for each room that is set aside for other pods, for an operator.
+def set_aside_texts(context: Context, state: EngineState, pod: PodSandbox) -> tuple[str, ...]:
+    """Return a text for each room that is set aside for others, for an operator.
 
     "memory 8Gi on node 0 for ml/train-4".
     """
-    return tuple(
+    texts = [
         f"{format_amounts(room.amounts)} on {format_nodes(room.nodes)} for "
         f"{state.earmarks[uid].beneficiary}"
-        for uid, room in _rooms_of_others(state, pod).items()
-    )
+        for uid, room in _rooms_of_pods(state, pod).items()
+    ]
+    if _shares(context, state, pod):
+        texts.append(f"{_share_text(context)} for resource claims")
+    return tuple(texts)
 
 
-def _rooms_of_others(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
+def _share_text(context: Context) -> str:
+    return f"{context.policy.claims_share_percent} % of each NUMA node"
+
+
+def _rooms_of_others(
+    context: Context, state: EngineState, pod: PodSandbox, *, is_resize: bool = False
+) -> Mapping[str, Room]:
+    """Return the room of earmarks, and of the share of claims."""
+    rooms = _rooms_of_pods(state, pod)
+    if not _shares(context, state, pod, is_resize=is_resize):
+        return rooms
+    return {**rooms, **left_for_claims(context, state)}
+
+
+def _shares(
+    context: Context, state: EngineState, pod: PodSandbox, *, is_resize: bool = False
+) -> bool:
+    """Return whether a pod must leave the share of claims free.
+
+    A pod that has begun may use it, because the setting may have been lower when it began. But it
+    does not grow into it.
+    """
+    is_new = pod.uid not in state.accounting.assignments
+    return bool(context.policy.claims_share_percent) and (is_new or is_resize)
+
+
+def _rooms_of_pods(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
     return rooms_left(state, lambda each: each.is_closed_to(pod))
+
+
+def left_for_claims(context: Context, state: EngineState) -> Mapping[str, Room]:
+    """Return what is left of each node's share for claims, by an id; empty without a share."""
+    percent = context.policy.claims_share_percent
+    if not percent:
+        return {}
+    claimed = [amounts_of(state.accounting, uid) or {} for uid in state.claims]
+    rooms: dict[str, Room] = {}
+    for node_id, node in state.accounting.machine_state.items():
+        held = sum_mappings(each.get(node_id, {}) for each in claimed)
+        shares = {name: share_of(node, name, percent) for name in node.memory_map}
+        left = {name: share - held.get(name, 0) for name, share in shares.items()}
+        left = {name: size for name, size in left.items() if size > 0}
+        if left:
+            rooms[f"claims on node {node_id}"] = Room(NodeSet([node_id]), left)
+    return rooms
 
 
 def rooms_left(

@@ -72,7 +72,7 @@ def rejected(
         considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, request),
         partition=partition_of(context, pod),
-        set_aside=set_aside_texts(state, pod),
+        set_aside=set_aside_texts(context, state, pod),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,
