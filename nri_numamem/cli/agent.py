@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve the kubelet as the driver of resource claims, and write this host's "
         "ResourceSlice",
     )
+    parser.add_argument(
+        "--node-allocatable",
+        action="store_true",
+        help="let claims count for the Node's allocatable amounts (KEP-5517, the feature gate "
+        "DRANodeAllocatableResources); pods then do not repeat them in their requests",
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -45,6 +45,10 @@ _ABOUT_POD = f"""\
 # memory by requests, and without them the pod is BestEffort. Leave out only what a driver maps by
 # nodeAllocatableResources (KEP-5517), because it would count twice."""
 
+_ABOUT_COUNTED_POD = f"""\
+# Replace {IMAGE}. The claim counts for the Node, because the agent runs with --node-allocatable; so
+# requests and limits do not repeat its memory and hugepages. memory.max is that of the claim."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
@@ -73,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "class go to them in turn (default: %(default)s)",
     )
     parser.add_argument(
+        "--node-allocatable",
+        action="store_true",
+        help="for agents with --node-allocatable: requests and limits do not repeat memory and "
+        "hugepages",
+    )
+    parser.add_argument(
         "--name", default="app", help="name of template, pod and container (default: %(default)s)"
     )
     parser.add_argument(
@@ -90,13 +100,14 @@ def main(args: argparse.Namespace) -> int:
     needs = _needs(args)
     for text in _rounded(needs):
         print(f"nri-numamem: {text}", file=sys.stderr)
-    template, pod = claim_template(args.name, needs), pod_with_claim(args.name, needs)
+    template = claim_template(args.name, needs)
+    pod = pod_with_claim(args.name, needs, is_counted_for_node=args.node_allocatable)
     if args.output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": [template, pod]}, "json")
         return 0
     print(_about_claim(needs))
     print_document(template, "yaml")
-    print(f"---\n{_ABOUT_POD}")
+    print(f"---\n{_ABOUT_COUNTED_POD if args.node_allocatable else _ABOUT_POD}")
     print_document(pod, "yaml")
     return 0
 

@@ -95,16 +95,22 @@ def claim_template(name: str, needs: Needs) -> dict[str, object]:
     }
 
 
-def pod_with_claim(name: str, needs: Needs) -> dict[str, object]:
+def pod_with_claim(
+    name: str, needs: Needs, *, is_counted_for_node: bool = False
+) -> dict[str, object]:
     """Return a pod with one container, which uses a claim of the template with the same name.
 
     Requests and limits repeat the claim. The scheduler counts the Node's CPUs and memory by
-    requests, and a pod without any is BestEffort.
+    requests, and a pod without any is BestEffort. They do not repeat memory and hugepages that the
+    claim itself counts for the Node.
     """
-    bytes_of = {resource: part * needs.nodes for resource, part in needs.parts.items()}
+    parts = {} if is_counted_for_node else needs.parts
+    bytes_of = {resource: part * needs.nodes for resource, part in parts.items()}
     amounts = {"cpu": str(needs.cpus)} if needs.cpus else {}
     amounts |= {resource: format_quantity(size) for resource, size in bytes_of.items()}
-    resources = {"claims": [{"name": CLAIM}], "requests": amounts, "limits": amounts}
+    resources: dict[str, object] = {"claims": [{"name": CLAIM}]}
+    if amounts:
+        resources |= {"requests": amounts, "limits": amounts}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -36,6 +36,7 @@ class FailureKind(StrEnum):
     NO_API = "no_api"
     DROPPED = "dropped"
     NO_NODE = "no_node"
+    UNSUPPORTED = "unsupported"
     CONFLICT = "conflict"
     REJECTED = "rejected"
     SERVER_ERROR = "server_error"
@@ -69,6 +70,8 @@ REMEDIES = {
     "Kubernetes 1.36 and newer have it on",
     FailureKind.NO_NODE: "name the Node object with --node-name, or wait until the kubelet has "
     "registered it",
+    FailureKind.UNSUPPORTED: "enable DRANodeAllocatableResources in the kubelet, or remove "
+    "--node-allocatable; the slice is written without it",
     FailureKind.CONFLICT: "stop the other exporter on this host and delete the object; it is then "
     "made again",
     FailureKind.REJECTED: "see `cause`: an admission policy, or a CustomResourceDefinition of "

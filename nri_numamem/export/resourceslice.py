@@ -70,6 +70,36 @@ def resource_slice(host: Host) -> dict[str, object]:
     }
 
 
+def counted_for_node(document: Mapping[str, object]) -> dict[str, Any]:
+    """Return a slice of ``resource_slice`` whose claims count for the Node's allocatable amounts.
+
+    Source: KEP-5517, the feature gate DRANodeAllocatableResources.
+    """
+    spec = _mapping(document, "spec")
+    devices = spec["devices"]
+    assert isinstance(devices, list)  # noqa: S101 - of this module
+    mapping = {"capacityKey": CAPACITY, "capacityMultiplier": "1"}
+    counted = [
+        {
+            **device,
+            "nodeAllocatableResources": {
+                device["attributes"]["resource"]["string"]: {"mapping": mapping}
+            },
+        }
+        for device in devices
+    ]
+    return {**document, "spec": {**spec, "devices": counted}}
+
+
+def is_counted_for_node(document: Mapping[str, object]) -> bool:
+    """Return whether the claims of a slice from the API server count for the Node."""
+    devices = _mapping(document, "spec").get("devices")
+    return any(
+        isinstance(device, dict) and "nodeAllocatableResources" in device
+        for device in (devices if isinstance(devices, list) else ())
+    )
+
+
 def slice_name(node_name: str) -> str:
     """Return the name of a host's slice."""
     return f"{node_name}-{DRIVER}"

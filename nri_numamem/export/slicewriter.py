@@ -8,12 +8,14 @@ lost the driver. So the slice is written after the kubelet has registered the dr
 - An API server without DRAConsumableCapacity accepts the slice and leaves fields out of it; claims
   would then get whole NUMA nodes. Such a slice is deleted. Later attempts are dry runs until an
   answer has the fields.
+- Where claims are to count for the Node (KEP-5517), an API server refuses the slice of a Node whose
+  kubelet does not declare the feature. The slice is then written without the mapping.
 - After a failure it is tried again after a pause (``failures``). Times are monotonic.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from nri_numamem.engine.records.export import (
@@ -41,7 +43,9 @@ from nri_numamem.export.requests import (
     uid_of,
 )
 from nri_numamem.export.resourceslice import (
+    counted_for_node,
     generation_of,
+    is_counted_for_node,
     keeps_capacity,
     slice_name,
     version_of,
@@ -50,6 +54,7 @@ from nri_numamem.export.resourceslice import (
 
 WRITE_S = 1.0
 """Least time between two writes."""
+_NOT_SUPPORTED = "does not support"
 CHECK_S = 10.0
 """Between two readings of the slice."""
 
@@ -80,8 +85,12 @@ class SliceWriter:
     Its steps are as those of ``writer.Writer``.
     """
 
-    def __init__(self, node_name: str, random: Callable[[], float]) -> None:
+    def __init__(
+        self, node_name: str, random: Callable[[], float], *, counts_for_node: bool = False
+    ) -> None:
         self._node_name = node_name
+        self._counts_for_node = self._maps = counts_for_node
+        """`_maps` is False after the API server has refused the mapping."""
         self._name = slice_name(node_name)
         self._failures = Failures(random)
         self._slice: Mapping[str, object] | None = None
@@ -124,6 +133,7 @@ class SliceWriter:
     def registered(self, error: str) -> Iterator[Record]:
         """Process that the kubelet uses the driver, or with an error that it does not."""
         self._uid, self._version, self._written = "", None, None
+        self._maps = self._counts_for_node
         self._refusal = f"the kubelet does not use the driver: {error}" if error else None
         yield DriverRefused(cause=error) if error else DriverRegistered()
 
@@ -162,6 +172,7 @@ class SliceWriter:
         assert self._slice is not None  # noqa: S101 - wait_s() is infinite without one
         self._sent = self._content
         document = with_generation(self._slice, self._generation + 1)
+        document = counted_for_node(document) if self._maps else document
         path += f"?fieldManager={FIELD_MANAGER}"
         if self._kind is _Kind.TRY:
             path += "&dryRun=All"
@@ -204,7 +215,7 @@ class SliceWriter:
             return None
         failure = failure_of_slice(status, document, after_s)
         if failure is not None:
-            return failure
+            return self._without_mapping(failure) if kind is not _Kind.READ else failure
         if kind is _Kind.READ:
             self._found(now_s, document)
             return None
@@ -215,6 +226,15 @@ class SliceWriter:
         if kind is _Kind.TRY:
             return None
         return self._succeeded(now_s, document, is_created=status == 201)
+
+    def _without_mapping(self, failure: Failure) -> Failure:
+        """Return a failure; if the API server refuses the mapping, leave it out from now on."""
+        if not self._maps or failure.status != 403 or _NOT_SUPPORTED not in failure.cause:
+            return failure
+        self._maps = False
+        return replace(
+            failure, kind=FailureKind.UNSUPPORTED, remedy=REMEDIES[FailureKind.UNSUPPORTED]
+        )
 
     def _deleted(self, now_s: float, status: int, document: Mapping[str, object]) -> Failure | None:
         failure = failure_of_delete(status, document)
@@ -250,6 +270,7 @@ class SliceWriter:
             size_bytes=len(self._sent),
             created=is_created,
             failed_attempts=attempts,
+            counts_for_node=is_counted_for_node(document),
             alternate=is_first,
         )
 

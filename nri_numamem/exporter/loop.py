@@ -123,6 +123,7 @@ class Exporter:
         random: Callable[[], float],
         *,
         has_claims: bool = False,
+        counts_for_node: bool = False,
     ) -> None:
         self._node_name = node_name
         self._inputs = inputs
@@ -134,7 +135,9 @@ class Exporter:
         self._wall_clock = wall_clock
         self._writer = Writer(node_name, random)
         self._events = EventWriter(node_name)
-        self._slices = SliceWriter(node_name, random) if has_claims else None
+        self._slices = (
+            SliceWriter(node_name, random, counts_for_node=counts_for_node) if has_claims else None
+        )
         self._conditions = Conditions()
         self._looks = _Looks()
         self._call: _Call | None = None

@@ -29,3 +29,9 @@ def test_claims_need_the_api_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", *options]) == 2
     text = "nri-numamem: --claims needs the API server; remove --no-write\n"
     assert capsys.readouterr().err == text
+
+
+def test_counting_for_the_node_needs_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "--node-allocatable"]) == 2
+    text = "nri-numamem: --node-allocatable is about the slice of --claims; add it\n"
+    assert capsys.readouterr().err == text

@@ -158,3 +158,16 @@ def test_the_pod_uses_the_claim_and_repeats_its_amounts() -> None:
 def test_the_pod_has_what_all_nodes_give_together() -> None:
     pod: Any = pod_with_claim("app", Needs({"memory": 3 * 4096}, nodes=2))
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"memory": "16Ki"}
+
+
+def test_a_pod_does_not_repeat_what_its_claim_counts_for_the_node() -> None:
+    pod: Any = pod_with_claim("upf", ALL, is_counted_for_node=True)
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {
+        "claims": [{"name": "numa"}],
+        "requests": {"cpu": "8"},
+        "limits": {"cpu": "8"},
+    }
+    pod = pod_with_claim("app", Needs({"memory": 4096}), is_counted_for_node=True)
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {"claims": [{"name": "numa"}]}

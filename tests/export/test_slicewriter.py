@@ -9,6 +9,7 @@ import pytest
 from nri_numamem.engine.records.export import SliceWriteFailed, SliceWritten
 from nri_numamem.engine.records.record import Level, Record
 from nri_numamem.export.requests import FailureKind
+from nri_numamem.export.resourceslice import is_counted_for_node
 from nri_numamem.export.slicewriter import CHECK_S, WRITE_S, SliceStep, SliceWriter
 
 INF = float("inf")
@@ -23,7 +24,14 @@ def document(size: int) -> dict[str, Any]:
         "metadata": {"name": NAME},
         "spec": {
             "pool": {"name": "w", "generation": 1},
-            "devices": [{"name": "memory-0", "allowMultipleAllocations": True, "size": size}],
+            "devices": [
+                {
+                    "name": "memory-0",
+                    "allowMultipleAllocations": True,
+                    "attributes": {"resource": {"string": "memory"}},
+                    "size": size,
+                }
+            ],
         },
     }
 
@@ -31,10 +39,11 @@ def document(size: int) -> dict[str, Any]:
 class World:
     """A writer, a clock, and an API server."""
 
-    def __init__(self, *, is_registered: bool = True) -> None:
+    def __init__(self, *, is_registered: bool = True, counts_for_node: bool = False) -> None:
         self.now_s = 100.0
-        self.writer = SliceWriter("w", lambda: 0.0)
+        self.writer = SliceWriter("w", lambda: 0.0, counts_for_node=counts_for_node)
         self.has_gate = True
+        self.refuses_mapping = False
         self.stored: dict[str, Any] | None = None
         self.version = 0
         self.failing: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -79,6 +88,9 @@ class World:
             self.stored = None
             return 200, {"kind": "Status"}
         body = json.loads(step.body)
+        if self.refuses_mapping and is_counted_for_node(body):
+            text = "spec.devices[0].nodeAllocatableResources: node w does not support the feature"
+            return 403, {"kind": "Status", "message": text}
         if not self.has_gate:
             for device in body["spec"]["devices"]:
                 del device["allowMultipleAllocations"]
@@ -354,3 +366,49 @@ def test_a_request_without_an_answer_is_made_again() -> None:
     world.run(1.0)
     assert world.requests() == ["GET", WRITE]
     assert world.events()[-2:] == ["slice_write_failed", "slice_written"]
+
+
+def test_claims_count_for_the_node_where_the_api_server_accepts_it() -> None:
+    assert World().records[-1].counts_for_node is False  # type: ignore[attr-defined]
+    world = World(counts_for_node=True)
+    assert world.stored is not None
+    (device,) = world.stored["spec"]["devices"]
+    assert device["nodeAllocatableResources"] == {
+        "memory": {"mapping": {"capacityKey": "size", "capacityMultiplier": "1"}}
+    }
+    (written,) = [each for each in world.records if isinstance(each, SliceWritten)]
+    assert written.counts_for_node
+
+
+def test_without_the_feature_on_the_node_the_slice_is_written_without_the_mapping() -> None:
+    world = World(is_registered=False, counts_for_node=True)
+    world.refuses_mapping = True
+    world.register()
+    world.run(5.0)
+    assert world.stored is not None
+    assert not is_counted_for_node(world.stored)
+    failed, written = world.records[-2:]
+    assert isinstance(failed, SliceWriteFailed)
+    assert (failed.failure, failed.http_status) == (FailureKind.UNSUPPORTED, 403)
+    assert "remove --node-allocatable" in failed.remedy
+    assert isinstance(written, SliceWritten)
+    assert not written.counts_for_node
+    # A kubelet that starts again may have the feature.
+    world.refuses_mapping = False
+    world.register()
+    world.run(5.0)
+    assert world.stored is not None
+    world.writer.offer(document(2))
+    world.run(5.0)
+    assert is_counted_for_node(world.stored)
+
+
+def test_another_refusal_keeps_the_mapping() -> None:
+    world = World(is_registered=False, counts_for_node=True)
+    world.failing["PATCH"] = (403, {"kind": "Status", "message": "policy denied the request"})
+    world.register()
+    world.run(5.0)
+    del world.failing["PATCH"]
+    world.run(100.0)
+    assert world.stored is not None
+    assert is_counted_for_node(world.stored)

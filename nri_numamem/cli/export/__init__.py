@@ -69,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     live.add_arguments(parser)
     _add_kubelet_arguments(parser)
     add_log_arguments(parser, "log on standard error")
-    parser.set_defaults(log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0], claims=False)
+    parser.set_defaults(
+        log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0], claims=False, node_allocatable=False
+    )
     parser.epilog = (
         "Without --dry-run or --delete it keeps the object in the API server up to date until "
         "SIGTERM. Needs root, because only root can read the state directory. With --dry-run each "
@@ -167,6 +169,8 @@ def main(args: argparse.Namespace) -> int:
         return _print(args, name, reserved_cpus)
     if args.no_write and args.claims:
         raise UsageError("--claims needs the API server; remove --no-write")
+    if args.node_allocatable and not args.claims:
+        raise UsageError("--node-allocatable is about the slice of --claims; add it")
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
     return _write(args, name, reserved_cpus)
@@ -234,6 +238,7 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
                 time.time,
                 _random,
                 has_claims=args.claims,
+                counts_for_node=args.node_allocatable,
             ).run()
         notifier.stopping()
     emit(ExportStopped())

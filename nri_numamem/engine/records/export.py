@@ -138,6 +138,7 @@ class SliceWritten(Record):
     size_bytes: Annotated[int, "size of the slice as JSON"]
     created: Annotated[bool, "whether the API server had no such slice"]
     failed_attempts: Annotated[int, "attempts that failed before this one"] = 0
+    counts_for_node: Annotated[bool, "whether claims count for the Node (KEP-5517)"] = False
 
 
 @event("slice_write_failed", Level.WARNING, remedy="see `remedy`")
