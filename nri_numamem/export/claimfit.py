@@ -20,12 +20,11 @@ from nri_numamem.export.resourceslice import (
     DRIVER,
     NUMA_NODE,
     SEVERAL_NODES,
-    bytes_of_claims,
     class_name,
     resource_slice,
 )
 from nri_numamem.memorymanager.blocks import page_bytes
-from nri_numamem.memorymanager.claims import ClaimAmounts, sum_of
+from nri_numamem.memorymanager.claims import ClaimAmounts, bytes_of_claims, sum_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa.quantity import MEMORY, parse_quantity
 
@@ -151,7 +150,8 @@ def _options(
 
 
 def _devices(host: Host) -> Iterator[Device]:
-    held = bytes_of_claims(host.state.accounting)
+    accounting = host.state.accounting
+    held = bytes_of_claims(accounting, accounting.assignments)
     spec = _mapping("slice", resource_slice(host)["spec"])
     for entry in _list("devices", spec["devices"]):
         device = _mapping("device", entry)

@@ -33,12 +33,11 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.export.amounts import Amounts, single_node_amounts
 from nri_numamem.export.noderesourcetopology import MANAGED_BY, PARTITION, Host, partition_names
-from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.blocks import page_bytes
-from nri_numamem.memorymanager.claims import amounts_of, share_of
+from nri_numamem.memorymanager.claims import bytes_of_claims, share_of
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import NodeSet
-from nri_numamem.numa.quantity import MEMORY, canonical_resource, sum_amounts
+from nri_numamem.numa.quantity import MEMORY, canonical_resource
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "numamem.io"
@@ -177,7 +176,7 @@ def _class(name: str, expression: str) -> dict[str, object]:
 def _devices(host: Host) -> Iterable[dict[str, object]]:
     accounting = host.state.accounting
     amounts = single_node_amounts(host.context, host.state, host.pool_use)
-    held = bytes_of_claims(accounting)
+    held = bytes_of_claims(accounting, accounting.assignments)
     nodes = _fullest_first(host.context, amounts)
     attributes = _attributes(host.context, host.state, nodes)
     percent = host.context.policy.claims_share_percent
@@ -191,16 +190,6 @@ def _devices(host: Host) -> Iterable[dict[str, object]]:
                 size_bytes = min(size_bytes, share)
             if size_bytes >= 2 * page_bytes(resource):
                 yield _device(node_id, resource, size_bytes, attributes[node_id])
-
-
-def bytes_of_claims(accounting: State) -> Mapping[tuple[int, str], int]:
-    """Return (node id, resource) -> the bytes that resource claims hold."""
-    return sum_amounts(
-        ((node_id, resource), size_bytes)
-        for uid in accounting.assignments
-        for node_id, held in (amounts_of(accounting, uid) or {}).items()
-        for resource, size_bytes in held.items()
-    )
 
 
 def _fullest_first(context: Context, found: Mapping[int, Mapping[str, Amounts]]) -> list[int]:

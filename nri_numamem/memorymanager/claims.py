@@ -184,6 +184,16 @@ def amounts_of(state: State, uid: str) -> ClaimAmounts | None:
     return _by_node({(n, block.type): size for block in blocks for n, size in block.charges})
 
 
+def bytes_of_claims(state: State, uids: Iterable[str]) -> Mapping[tuple[int, str], int]:
+    """Return (node id, resource) -> the bytes that claims hold; other uids hold nothing."""
+    return sum_amounts(
+        ((node_id, block.type), size_bytes)
+        for uid in uids
+        for block in state.blocks(uid, HolderKind.CLAIM) or ()
+        for node_id, size_bytes in block.charges
+    )
+
+
 def _reasons(state: State, amounts: ClaimAmounts) -> Iterator[str]:
     is_single = len(amounts) == 1
     for node_id, wanted in sorted(amounts.items()):

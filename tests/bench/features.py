@@ -17,6 +17,9 @@ from nri_numamem.daemon.namespace_reader import HelperProcess
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.daemon.service import Service
 from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.features.claims.events import ClaimPrepared
+from nri_numamem.memorymanager.claims import Claim
+from nri_numamem.numa import MEMORY
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown
 from tests.bench.stages import Plugin, creation, end, plugin, pods
@@ -26,6 +29,7 @@ from tests.laboratory import api_pb2 as api
 PODS, ROUNDS, CREATIONS = 110, 10, 200
 
 INTERFACE, INTERFACE_NODE = "net1", 2
+CLAIMS, CLAIM_NODES, CLAIM_BYTES = 20, 4, 64 << 20
 LABELS = {"app.kubernetes.io/managed-by": "statefulset-controller"}
 
 # For what another thread does between two requests.
@@ -120,6 +124,15 @@ def _until_read(made: Plugin, pod: api.PodSandbox) -> None:
     raise RuntimeError("the network namespace of a pod is not read")
 
 
+def _with_claims(made: Plugin, _pod: api.PodSandbox) -> None:
+    """Charge claims, unless there are some."""
+    engine = made.service.engine
+    assert engine is not None
+    for number in range(0 if engine.state.claims else CLAIMS):
+        amounts = {number % CLAIM_NODES: {MEMORY: CLAIM_BYTES}}
+        engine.apply(ClaimPrepared(Claim(f"claim-{number}", "default", "upf", {"mem": amounts})))
+
+
 ALL_OFF = Feature("all off")
 FEATURES: Sequence[Feature] = (
     ALL_OFF,
@@ -178,6 +191,13 @@ FEATURES: Sequence[Feature] = (
         uses=lambda meter: meter.events["network_hints_found"],
         prepare_host=_with_helper,
         wait=_until_read,
+    ),
+    # The pods have no claim; others have.
+    Feature("`claims`, 20 of them", {"claims": {"enabled": True}}, wait=_with_claims),
+    Feature(
+        "`claims.sharePercent: 20`, 20 claims",
+        {"claims": {"enabled": True, "sharePercent": 20}},
+        wait=_with_claims,
     ),
     # Its job runs between requests and is not in these times.
     Feature("`residency`", {"residency": {"intervalSeconds": 60}}),

@@ -133,7 +133,9 @@ def plugin(
         logs.configure(root / "log", "info", "json")
         service = Service(logs.get_logger(), roots, host_system())
         prepare(service, files)
-        settings = settings_from_mapping({"stateFile": "", **settings_of_feature})
+        # Claims are exchanged beside the state file; without it nothing is written.
+        state_file = str(root / "state" / "state") if "claims" in settings_of_feature else ""
+        settings = settings_from_mapping({"stateFile": state_file, **settings_of_feature})
         service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
             service.requests,

@@ -131,3 +131,14 @@ def test_the_policies_deny() -> None:
         binding = found["ValidatingAdmissionPolicyBinding", name]["spec"]
         assert binding == {"policyName": name, "validationActions": ["Deny"]}
         assert ("ValidatingAdmissionPolicy", name) in found
+
+
+def test_claims_can_count_for_the_node() -> None:
+    (container,) = pod()["containers"]
+    assert not new_parser(["agent"]).parse(container["args"]).node_allocatable
+    rendered = validated(render_chart({**CLAIMS, "claims.nodeAllocatable": True}))
+    (container,) = rendered["DaemonSet", AGENT]["spec"]["template"]["spec"]["containers"]
+    assert new_parser(["agent"]).parse(container["args"]).node_allocatable
+    assert not [
+        each for each in render_chart({"export.enabled": True}).split() if "allocatable" in each
+    ]

@@ -14,13 +14,12 @@ from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Rejection, State
-from nri_numamem.memorymanager.claims import amounts_of, share_of
+from nri_numamem.memorymanager.claims import bytes_of_claims, share_of
 from nri_numamem.memorymanager.earmarks import Room, set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.rejection import format_amounts
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import NodeSet
-from nri_numamem.numa.quantity import sum_mappings
 
 
 def mask_others(context: Context, pod: PodSandbox, masked: MaskedState) -> MaskedState:
@@ -174,13 +173,14 @@ def left_for_claims(context: Context, state: EngineState) -> Mapping[str, Room]:
     percent = context.policy.claims_share_percent
     if not percent:
         return {}
-    claimed = [amounts_of(state.accounting, uid) or {} for uid in state.claims]
+    held = bytes_of_claims(state.accounting, state.claims)
     rooms: dict[str, Room] = {}
     for node_id, node in state.accounting.machine_state.items():
-        held = sum_mappings(each.get(node_id, {}) for each in claimed)
-        shares = {name: share_of(node, name, percent) for name in node.memory_map}
-        left = {name: share - held.get(name, 0) for name, share in shares.items()}
-        left = {name: size for name, size in left.items() if size > 0}
+        left: dict[str, int] = {}
+        for name in node.memory_map:
+            size = share_of(node, name, percent) - held.get((node_id, name), 0)
+            if size > 0:
+                left[name] = size
         if left:
             rooms[f"claims on node {node_id}"] = Room(NodeSet([node_id]), left)
     return rooms
