@@ -43,6 +43,21 @@ class Assigned(Flat):
 
 
 @event(
+    "pod_not_listed",
+    Level.WARNING,
+    remedy="none: containerd could not read the state of the pod's sandbox when it started, and "
+    "the kubelet starts such a pod again. If it happens often, the host is overloaded",
+    kept=True,
+)
+class PodNotListed(Record):
+    """The runtime lists running containers of a pod, but not the pod. The allocation state keeps
+    the pod as it was.
+    """
+
+    names: PodNames
+
+
+@event(
     "cpuset_mems_conflict",
     Level.WARNING,
     remedy="find what writes it: the kubelet's own Memory Manager, another plugin, an operator",

@@ -7,6 +7,9 @@ created while the plugin was absent) is placed now, and updated unless that woul
 (``place_running``). The order is by sandbox id and container id, so the same list always gives the
 same accounting.
 
+A runtime may list running containers without their pod: containerd leaves out a sandbox whose state
+it could not read when it started. Such a pod is kept as it was known.
+
 Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
 goes to the pod's oldest container.
 
@@ -27,7 +30,7 @@ from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
-from nri_numamem.engine.core.fields import free_bytes
+from nri_numamem.engine.core.fields import free_bytes, pod_names
 from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.reason import Reasons
 from nri_numamem.engine.core.reasons import reason_of
@@ -45,6 +48,7 @@ from nri_numamem.engine.records.running import (
     CpusetMemsConflict,
     CpusetMemsMissing,
     CpusetMemsReapplied,
+    PodNotListed,
     StaleReservationDropped,
 )
 from nri_numamem.engine.running.containers import Found, Pinned, Running, classify
@@ -60,13 +64,26 @@ _STALE = "its NUMA nodes do not exist any more, are excluded, or have assignment
 
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
     """Return the state that the runtime describes, with updates for containers in wrong places."""
-    pods = {pod.sandbox_id: pod for pod in event.pods}
     old = known_state(state)
+    unlisted = _unlisted_pods(old, event)
+    event = replace(event, pods=(*event.pods, *unlisted)) if unlisted else event
+    pods = {pod.sandbox_id: pod for pod in event.pods}
     running = classify(context, old, pods, event)
     rebuild = partial(_rebuild, context, old, event, pods, running, is_restored=old is not state)
     if not running.unpinned and all(nodes.action is Action.NONE for *_, nodes in running.pinned):
-        return Decision(NO_PLAN, lambda: rebuild().compute_transition())
-    return rebuild()
+        decision = Decision(NO_PLAN, lambda: rebuild().compute_transition())
+    else:
+        decision = rebuild()
+    for pod in unlisted:
+        decision = decision.with_records(PodNotListed(names=pod_names(pod)))
+    return decision
+
+
+def _unlisted_pods(old: EngineState, event: Synchronize) -> list[PodSandbox]:
+    """Return the known pods of running containers that are not in the list of pods."""
+    listed = {pod.sandbox_id for pod in event.pods}
+    running = {each.sandbox_id for each in event.containers if not each.ended}
+    return [old.pods[each] for each in sorted(running - listed) if each in old.pods]
 
 
 def _rebuild(

@@ -558,3 +558,30 @@ def test_the_record_of_a_rebuilt_state(host: Host) -> None:
     host.containers = {name: replace(c, cpuset_mems="") for name, c in host.containers.items()}
     record = fields_of(host.synchronize().records[-1])
     assert (record["adopted_count"], record["updated_count"]) == (0, 1)
+
+
+def test_a_pod_that_is_not_listed_is_kept_with_its_running_containers(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, memory=300 * MI)
+    other = host.run("b")
+    host.create(other, memory=100 * MI)
+    before = state_json(host.engine.state.accounting)
+    containers = tuple(host.containers.values())
+    plan = host.handle(Synchronize((other,), containers))
+    assert plan.updates == ()
+    assert state_json(host.engine.state.accounting) == before
+    (record,) = [each for each in plan.records if each.event == "pod_not_listed"]
+    assert fields_of(record)["pod"] == "pod-a"
+    # The kubelet ends it.
+    host.stop_pod(pod)
+    host.stop_pod(other)
+    assert host.free() == [FREE] * 4
+
+
+def test_containers_of_a_pod_that_is_neither_listed_nor_known_are_left_out(host: Host) -> None:
+    host.create(host.run("a"), memory=300 * MI)
+    ended = replace(host.newest(), ended=True)
+    assert events_of(host.handle(Synchronize((), (ended,)))) == ["synchronized"]
+    unknown = replace(host.newest(), sandbox_id="other")
+    assert events_of(host.handle(Synchronize((), (unknown,)))) == ["synchronized"]
+    assert host.free() == [FREE] * 4
