@@ -153,7 +153,7 @@ def _make(args: argparse.Namespace, facts: Facts, directory: Path) -> int:
         raise UsageError("name either a POD or --label")
     if args.pod and args.namespace:
         raise UsageError("--namespace: only with --label; write NAMESPACE/NAME for a pod")
-    target = refused_pod(args, facts) if args.pod else _selected_pods(args)
+    target = refused_pod(args, facts) if args.pod else selected_pods(args)
     amounts = _amounts(args) or target.amounts
     nodes = _nodes(args.nodes) if args.nodes else target.nodes
     if not amounts:
@@ -221,7 +221,8 @@ def refused_pod(args: argparse.Namespace, facts: Facts) -> Target:
     return Target(beneficiary, nodes, amounts, plan, plans.pods, names.container)
 
 
-def _selected_pods(args: argparse.Namespace) -> Target:
+def selected_pods(args: argparse.Namespace) -> Target:
+    """Return the pods of ``--namespace`` and ``--label``; raise UsageError without them."""
     if not args.namespace:
         raise UsageError("--label: name the --namespace of the pods")
     labels: dict[str, str] = {}

@@ -45,13 +45,34 @@ EXAMPLES = (
     "nri-numamem rebalance ml/train-4",
     "nri-numamem rebalance ml/train-4 --apply --kubeconfig ~/.kube/config",
     "nri-numamem rebalance ml/train-4 --apply --by-hand",
+    "nri-numamem rebalance --for pod.yaml --apply",
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "pod", metavar="POD", help="NAMESPACE/NAME, name or uid of a pod that was refused"
+        "pod",
+        metavar="POD",
+        nargs="?",
+        help="NAMESPACE/NAME, name or uid of a pod that was refused",
+    )
+    parser.add_argument(
+        "--for",
+        dest="wanted",
+        metavar="WHAT",
+        help="make room for a pod that does not exist yet: a file with a manifest, or amounts such "
+        "as memory=90Gi,hugepages-1Gi=4Gi",
+    )
+    parser.add_argument(
+        "--namespace", help="with amounts: namespace of the pods for which the room is"
+    )
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="with amounts: a label of these pods; may be repeated, all have to match",
     )
     parser.add_argument(
         "--apply", action="store_true", help="set the room aside, and restart the pods of the plan"
@@ -86,7 +107,7 @@ def main(args: argparse.Namespace) -> int:
     """Show the plan, or carry it out; return the exit status."""
     with earmark_requests.usage_errors():
         facts = collect_accounting(args)
-        target = refused_pod(args, facts)
+        target = _target(args, facts)
         if target.plan is None:
             text = "its last decision is not a refusal; see nri-numamem explain"
             raise UsageError(f"{args.pod}: {text}")
@@ -99,6 +120,18 @@ def main(args: argparse.Namespace) -> int:
             print("to carry it out: add --apply")
             return 0
         return _apply(args, facts, target, target.plan)
+
+
+def _target(args: argparse.Namespace, facts: Facts) -> Target:
+    if bool(args.pod) == bool(args.wanted):
+        raise UsageError("name either a POD that was refused, or what to make room --for")
+    if args.pod:
+        if args.namespace or args.label:
+            raise UsageError("--namespace, --label: only with --for")
+        return refused_pod(args, facts)
+    from nri_numamem.cli.rebalance.wanted import wanted_pod  # noqa: PLC0415 - reads the host
+
+    return wanted_pod(args)
 
 
 @dataclass(slots=True)
@@ -173,7 +206,7 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     cluster = None if args.by_hand else Cluster(Client(_access(args.kubeconfig)))
     uid = f"earmark-{secrets.token_hex(4)}"
     host = _Host(args, Path(facts.state_file), directory, target, uid, cluster, 60.0 * args.minutes)
-    plan = Plan(_victims(found, target), host, _say)
+    plan = Plan(_victims(found, target), host, _say, waits_for_pod=bool(args.pod))
     _say(
         f"setting aside {amounts_text(target.amounts)} on {format_nodes(target.nodes)} for "
         f"{target.beneficiary}"
@@ -186,6 +219,12 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     except (EarmarkFileError, MachineError, OSError, UsageError):
         _say(f"failed; {_state_of(plan, uid)}")
         raise
+    if result is Result.DONE and args.wanted:
+        _say(
+            f"{format_nodes(target.nodes)} have room for {target.beneficiary}: create the pod in "
+            f"the next {args.minutes} min; to end what is set aside: nri-numamem earmark drop {uid}"
+        )
+        return 0
     if result is Result.DONE:
         _say(f"{target.beneficiary} runs on {format_nodes(host.nodes())}")
         return 0

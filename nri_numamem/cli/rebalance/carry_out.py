@@ -4,7 +4,8 @@ The pods are evicted one after the other, each when the one before has ended. Th
 before the first eviction, so no pod that starts meanwhile gets it. The earmark is renewed while
 there is progress, and while a pod may take to end. A plan ends in one of three ways:
 
-- done: the refused pod runs, and the earmark is dropped.
+- done: the refused pod runs, and the earmark is dropped. For a pod that does not exist yet the room
+  is free, and stays set aside.
 - refused: a pod must not be evicted, the API server or the plugin refuses, or the refused pod was
   deleted. The earmark is dropped, unless pods were evicted and the refused pod waits.
 - expired: nothing has changed for some time; the earmark ends by itself.
@@ -104,8 +105,14 @@ class Plan:
     """One plan; `say` gets a line for each step."""
 
     def __init__(
-        self, victims: Sequence[Victim], around: Surroundings, say: Callable[[str], None]
+        self,
+        victims: Sequence[Victim],
+        around: Surroundings,
+        say: Callable[[str], None],
+        *,
+        waits_for_pod: bool = True,
     ) -> None:
+        self._waits_for_pod = waits_for_pod
         self._victims = victims
         self._around = around
         self._say = say
@@ -124,13 +131,15 @@ class Plan:
             for victim in self._victims:
                 self._evict(victim)
                 self._wait_for_end(victim)
-            self._wait_for_refused()
+            if self._waits_for_pod:
+                self._wait_for_refused()
         except _EndedError as end:
             self.cause = str(end)
             if end.result is Result.REFUSED and not (self.evicted and self._around.waits()):
                 self._around.drop()
             return end.result
-        self._around.drop()
+        if self._waits_for_pod:
+            self._around.drop()
         return Result.DONE
 
     def _check(self) -> None:

@@ -138,19 +138,8 @@ def _try_objects(args: argparse.Namespace, content: bytes, documents: Sequence[o
         raise UsageError("--without: only with --now; without it no pod runs on the machine")
     if args.now and args.machine is not None:
         raise UsageError("--machine: not with --now, which takes this host")
-    number = 0
-    try:
-        workloads: list[Workload] = []
-        for number, document in enumerate(documents):  # noqa: B007 - for the place of an error
-            for workload in workloads_of(document):
-                check_pod(workload)
-                workloads.append(workload)
-    except (WorkloadError, SettingsError) as error:
-        place = place_in(content, origin, error.path, number)
-        raise UsageError(f"{place}: {error}") from error
-    if not workloads:
-        raise UsageError(f"{origin}: no pods; give a {', a '.join(KINDS[:4])}, a Job or a CronJob")
-    host, title = _host_now(args) if args.now else _empty_host(args)
+    workloads = _workloads(content, origin, documents)
+    host, title = host_now(args) if args.now else _empty_host(args)
     host = replace(host, claim_specs=claim_specs(documents))
     result = try_workloads(host, workloads, args.without)
     if args.output != "table":
@@ -163,7 +152,28 @@ def _try_objects(args: argparse.Namespace, content: bytes, documents: Sequence[o
     return 1 if args.fail_on_refusal and is_refused else 0
 
 
-def _host_now(args: argparse.Namespace) -> tuple[Host, str]:
+def workloads_in(content: bytes, origin: str) -> list[Workload]:
+    """Return the objects in a file that make pods, at least one; raise UsageError."""
+    return _workloads(content, origin, load_documents(content, origin))
+
+
+def _workloads(content: bytes, origin: str, documents: Sequence[object]) -> list[Workload]:
+    number = 0
+    workloads: list[Workload] = []
+    try:
+        for number, document in enumerate(documents):  # noqa: B007 - for the place of an error
+            for workload in workloads_of(document):
+                check_pod(workload)
+                workloads.append(workload)
+    except (WorkloadError, SettingsError) as error:
+        place = place_in(content, origin, error.path, number)
+        raise UsageError(f"{place}: {error}") from error
+    if not workloads:
+        raise UsageError(f"{origin}: no pods; give a {', a '.join(KINDS[:4])}, a Job or a CronJob")
+    return workloads
+
+
+def host_now(args: argparse.Namespace) -> tuple[Host, str]:
     """Return this host with the plugin's state, and a title."""
     facts = live.collect(args)
     problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
