@@ -80,14 +80,7 @@ def _add_make_options(make: argparse.ArgumentParser) -> None:
     make.add_argument(
         "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, name or uid of a refused pod"
     )
-    make.add_argument("--namespace", help="namespace of the pods with --label")
-    make.add_argument(
-        "--label",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="label of the pods that may use the room; may be repeated, all have to match",
-    )
+    add_selection_arguments(make)
     make.add_argument(
         "--nodes",
         metavar="LIST",
@@ -107,6 +100,18 @@ def _add_make_options(make: argparse.ArgumentParser) -> None:
         help="how long the room is set aside (default: %(default)s)",
     )
     make.add_argument("--uid", help="renew or replace the earmark with this uid")
+
+
+def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options for pods with labels; selected_pods() reads them."""
+    parser.add_argument("--namespace", help="namespace of the pods with --label")
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="label of the pods that may use the room; may be repeated, all have to match",
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -19,7 +19,13 @@ from nri_numamem.apiserver.access import Access, AccessError, require_tls
 from nri_numamem.apiserver.client import Client
 from nri_numamem.apiserver.kubeconfig import read_kubeconfig
 from nri_numamem.cli.decisions.outcomes import amounts_text
-from nri_numamem.cli.earmark import MINUTES, Target, minutes_argument, refused_pod
+from nri_numamem.cli.earmark import (
+    MINUTES,
+    Target,
+    add_selection_arguments,
+    minutes_argument,
+    refused_pod,
+)
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.live.collect import add_arguments as add_host_arguments
@@ -64,16 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make room for a pod that does not exist yet: a file with a manifest, or amounts such "
         "as memory=90Gi,hugepages-1Gi=4Gi",
     )
-    parser.add_argument(
-        "--namespace", help="with amounts: namespace of the pods for which the room is"
-    )
-    parser.add_argument(
-        "--label",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="with amounts: a label of these pods; may be repeated, all have to match",
-    )
+    add_selection_arguments(parser)
     parser.add_argument(
         "--apply", action="store_true", help="set the room aside, and restart the pods of the plan"
     )
