@@ -34,17 +34,16 @@ from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.live.rebalancing import sentence
 from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Plan, Result, Victim
 from nri_numamem.cli.rebalance.cluster import Cluster
+from nri_numamem.cli.rebalance.followed import Followed, LateClaim, RefusedPod
+from nri_numamem.cli.rebalance.late_claim import late_claim
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.earmarks import Earmark
-from nri_numamem.engine.core.json_fields import SnapshotError
 from nri_numamem.engine.core.providers import format_nodes
-from nri_numamem.engine.core.snapshot import restore
 from nri_numamem.export.evictions import Evicted, Outcome
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
-from nri_numamem.numa import NodeSet
 from nri_numamem.observe.earmark_files import EarmarkFileError
 
 EXAMPLES = (
@@ -62,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POD",
         nargs="?",
         help="NAMESPACE/NAME, name or uid of a pod that was refused",
+    )
+    parser.add_argument(
+        "--claim",
+        metavar="CLAIM",
+        help="make room for a resource claim that was refused: NAMESPACE/NAME, name or uid",
     )
     parser.add_argument(
         "--for",
@@ -120,12 +124,14 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _target(args: argparse.Namespace, facts: Facts) -> Target:
-    if bool(args.pod) == bool(args.wanted):
-        raise UsageError("name either a POD that was refused, or what to make room --for")
+    if sum(map(bool, (args.pod, args.claim, args.wanted))) != 1:
+        raise UsageError("name a refused POD, a refused --claim, or what to make room --for")
+    if not args.wanted and (args.namespace or args.label):
+        raise UsageError("--namespace, --label: only with --for")
     if args.pod:
-        if args.namespace or args.label:
-            raise UsageError("--namespace, --label: only with --for")
         return refused_pod(args, facts)
+    if args.claim:
+        return late_claim(args, facts)
     from nri_numamem.cli.rebalance.wanted import wanted_pod  # noqa: PLC0415 - reads the host
 
     return wanted_pod(args)
@@ -136,12 +142,12 @@ class _Host:
     """The host, the plugin and the API server for a plan."""
 
     args: argparse.Namespace
-    state_file: Path
     directory: Path
     target: Target
     uid: str
     """Of the earmark."""
     cluster: Cluster | None
+    followed: Followed
     waits_s: float
 
     def obstacle(self, victim: Victim) -> str:
@@ -161,26 +167,10 @@ class _Host:
         return victim.uid not in guaranteed_pods(root).keys() | other_pods(root).keys()
 
     def runs(self) -> bool:
-        return bool(self.nodes())
-
-    def nodes(self) -> NodeSet:
-        """Return the nodes of the container that was refused; empty if it does not run."""
-        try:
-            state = restore(self.state_file.read_bytes())
-        except (OSError, SnapshotError):  # the plugin may start just now
-            return NodeSet()
-        uid, container = self.target.beneficiary.uid, self.target.container
-        return NodeSet(
-            node_id
-            for key, holder in state.holders.items()
-            if key[0] == uid and container in ("", key[1]) and not holder.ended
-            for block in state.blocks(key) or ()
-            for node_id in block.numa_affinity
-        )
+        return bool(self.followed.nodes())
 
     def waits(self) -> bool:
-        who = self.target.beneficiary
-        return self.cluster is None or self.cluster.exists(who.namespace, who.name, who.uid)
+        return self.followed.waits()
 
     def set_aside(self) -> str:
         room = Room(self.target.nodes, self.target.amounts)
@@ -202,8 +192,12 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     directory = earmark_requests.directory_of(facts)
     cluster = None if args.by_hand else Cluster(Client(_access(args.kubeconfig)))
     uid = f"earmark-{secrets.token_hex(4)}"
-    host = _Host(args, Path(facts.state_file), directory, target, uid, cluster, 60.0 * args.minutes)
-    plan = Plan(_victims(found, target), host, _say, waits_for_pod=bool(args.pod))
+    state_file = Path(facts.state_file)
+    followed: Followed = RefusedPod(state_file, target, cluster)
+    if args.claim:
+        followed = LateClaim(state_file, target)
+    host = _Host(args, directory, target, uid, cluster, followed, 60.0 * args.minutes)
+    plan = Plan(_victims(found, target), host, _say, waits_for_pod=not args.wanted)
     _say(
         f"setting aside {amounts_text(target.amounts)} on {format_nodes(target.nodes)} for "
         f"{target.beneficiary}"
@@ -223,7 +217,12 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
         )
         return 0
     if result is Result.DONE:
-        _say(f"{target.beneficiary} runs on {format_nodes(host.nodes())}")
+        what = (
+            f"claim {target.beneficiary} is prepared"
+            if args.claim
+            else f"{target.beneficiary} runs"
+        )
+        _say(f"{what} on {format_nodes(followed.nodes())}")
         return 0
     _say(f"{plan.cause}; {_state_of(plan, uid)}")
     return 1
