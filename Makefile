@@ -65,7 +65,7 @@ e2e-cluster: $(VENV)/.dev
 	tests/cluster/install-tools
 	tests/packaging/install-kubernetes-tools
 	$(BIN)/python -m tests.cluster.kubernetes.programs \
-	  kubelet kube-apiserver kube-scheduler crio nfd-topology-updater
+	  kubelet kube-apiserver kube-controller-manager kube-scheduler topology-scheduler crio nfd-topology-updater
 	$(BIN)/pytest tests/cluster -p no:randomly --tb=short
 
 # Features that are off by default, with the newest containerd and runc on such a machine, which are

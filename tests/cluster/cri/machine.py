@@ -16,15 +16,15 @@ from tests.machines.suite import Contents, Suite, checks_of
 @contextmanager
 def _contents(_names: Sequence[str], progress: Progress) -> Iterator[Contents]:
     artefacts = artefact_builds.programs(SUITE.out / "packages", progress)
-    artefacts |= {"crio": programs.built(programs.CRIO, progress), "pinns": _pinns()}
+    artefacts |= {"crio": programs.built(programs.CRIO, progress), "pinns": pinns(SUITE.out)}
     device = vm.accelerator(scenarios_cdi.DEVICE_NODE, scenarios_cdi.PORT)
     yield Contents(artefacts, (*vm.NO_NETWORK, *device))
 
 
-def _pinns() -> Path:
-    """Compile CRI-O's helper, which keeps the namespaces of pods; return its path."""
+def pinns(folder: Path) -> Path:
+    """Compile CRI-O's helper, which keeps the namespaces of pods; return its path in a folder."""
     sources = programs.source_folder(programs.CRIO) / "pinns" / "src"
-    path = SUITE.out / "pinns"
+    path = folder / "pinns"
     files = sorted(str(file) for file in sources.glob("*.c"))
     subprocess.run(["cc", "-std=c99", "-O2", "-o", str(path), *files], check=True)
     return path

@@ -1,4 +1,4 @@
-"""Pods of an API server, which runs on the machine's host; pods are bound to this kubelet.
+"""Pods of an API server, which runs on the machine's host: bound to this kubelet, or scheduled.
 
 This module depends on Kubernetes' API and on the kubeconfig that the host wrote to the drive.
 """
@@ -19,6 +19,9 @@ from tests.machines.guest.waiting import wait_until
 KUBECONFIG = Path("/e2e/artefacts/kubeconfig")
 _NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
 _PODS = f"{_NAMESPACE}/pods"
+_RESOURCES = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}"
+CLAIMS, TEMPLATES = f"{_RESOURCES}/resourceclaims", f"{_RESOURCES}/resourceclaimtemplates"
+EVENTS = f"{_NAMESPACE}/events"
 _JSON, _PATCH = "application/json", "application/strategic-merge-patch+json"
 _TIMEOUT_S = 30
 
@@ -87,3 +90,18 @@ class ApiPods:
         ) as reply:
             found: dict[str, Any] = json.load(reply)
             return found
+
+
+class ScheduledPods(ApiPods):
+    """The pods of a kubelet with an API server, which a scheduler binds; they may have claims."""
+
+    def put(self, manifest: Manifest) -> None:
+        """Create a pod."""
+        self.request("POST", _PODS, manifest)
+
+    def withdraw_all(self) -> None:
+        """Delete all pods, claims and templates, and wait until none is left."""
+        super().withdraw_all()
+        for path in (TEMPLATES, CLAIMS):
+            self.request("DELETE", path)
+        wait_until(lambda: not self.request("GET", CLAIMS)["items"], "end of all claims")

@@ -1,13 +1,13 @@
-"""A driver of one device for the kubelet's Dynamic Resource Allocation, and the claim of a pod.
+"""Drivers for the kubelet's Dynamic Resource Allocation, and the claim of a pod for one device.
 
-The device is a CDI device. No scheduler and no controller run: the claim is allocated, and reserved
-for its pod, by requests to the API server.
+The device is a CDI device. Where no scheduler and no controller run, the claim is allocated, and
+reserved for its pod, by requests to the API server.
 
 This module depends on the kubelet's plugin registration v1 and dra v1, and on resource.k8s.io/v1.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ DEVICE = "accelerator0"
 REQUEST = "accelerator"
 _CDI_KIND = "numamem.example.com/dra"
 _SPECIFICATION = Path("/etc/cdi/dra.json")
-_SOCKET = Path("/var/lib/kubelet/plugins", DRIVER, "dra.sock")
-_REGISTRATION = Path("/var/lib/kubelet/plugins_registry", f"{DRIVER}-reg.sock")
+_KUBELET = Path("/var/lib/kubelet")
 _VERSION = "v1.DRAPlugin"
 _CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 
@@ -33,12 +32,16 @@ _CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 class Driver:
     """Serves the kubelet; `prepared` lists the claims that it prepared, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = DRIVER, devices: Sequence[pb.Device] = ()) -> None:
+        """`devices` are those of each prepared claim."""
         self.prepared: list[str] = []
+        self._name, self._devices = name, devices
+        self._socket = _KUBELET / "plugins" / name / "dra.sock"
+        self._registration = _KUBELET / "plugins_registry" / f"{name}-reg.sock"
         self._server = grpc.server(ThreadPoolExecutor(2))
         services = {
             "pluginregistration.Registration": {
-                "GetInfo": _method(_info, pb.InfoRequest),
+                "GetInfo": _method(self._info, pb.InfoRequest),
                 "NotifyRegistrationStatus": _method(_note_status, pb.RegistrationStatus),
             },
             "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin": {
@@ -52,14 +55,9 @@ class Driver:
         ]
         self._server.add_generic_rpc_handlers(handlers)
 
-    def start(self, device: Path) -> None:
-        """Describe the character device by CDI, and register with the kubelet."""
-        edits = {"deviceNodes": [{"path": f"/dev/{DEVICE}", "hostPath": str(device)}]}
-        devices = [{"name": DEVICE, "containerEdits": edits}]
-        document = {"cdiVersion": "0.6.0", "kind": _CDI_KIND, "devices": devices}
-        _SPECIFICATION.parent.mkdir(parents=True, exist_ok=True)
-        _SPECIFICATION.write_text(json.dumps(document), encoding="ascii")
-        for path in (_SOCKET, _REGISTRATION):
+    def start(self) -> None:
+        """Register with the kubelet."""
+        for path in (self._socket, self._registration):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._server.add_insecure_port(f"unix://{path}")
         self._server.start()
@@ -67,22 +65,37 @@ class Driver:
     def stop(self) -> None:
         """End it; the kubelet notices that its sockets are gone."""
         self._server.stop(None).wait()
-        for path in (_SOCKET, _REGISTRATION):
+        for path in (self._socket, self._registration):
             path.unlink(missing_ok=True)
-        _SPECIFICATION.unlink(missing_ok=True)
+
+    def _info(self, _: pb.InfoRequest) -> pb.PluginInfo:
+        endpoint = str(self._socket)
+        return pb.PluginInfo(
+            type="DRAPlugin", name=self._name, endpoint=endpoint, supported_versions=[_VERSION]
+        )
 
     def _prepare(self, request: pb.ClaimsRequest) -> pb.ClaimsResponse:
-        device = pb.Device(
-            request_names=[REQUEST],
-            pool_name=HOST_NAME,
-            device_name=DEVICE,
-            cdi_device_ids=[f"{_CDI_KIND}={DEVICE}"],
-        )
         self.prepared += [claim.name for claim in request.claims]
-        prepared = pb.Prepared(devices=[device])
+        prepared = pb.Prepared(devices=self._devices)
         return pb.ClaimsResponse(
             claims=[pb.PreparedClaim(key=claim.uid, value=prepared) for claim in request.claims]
         )
+
+
+def accelerator(device: Path) -> Driver:
+    """Return the driver of a character device, which is described by CDI."""
+    edits = {"deviceNodes": [{"path": f"/dev/{DEVICE}", "hostPath": str(device)}]}
+    devices = [{"name": DEVICE, "containerEdits": edits}]
+    document = {"cdiVersion": "0.6.0", "kind": _CDI_KIND, "devices": devices}
+    _SPECIFICATION.parent.mkdir(parents=True, exist_ok=True)
+    _SPECIFICATION.write_text(json.dumps(document), encoding="ascii")
+    one = pb.Device(
+        request_names=[REQUEST],
+        pool_name=HOST_NAME,
+        device_name=DEVICE,
+        cdi_device_ids=[f"{_CDI_KIND}={DEVICE}"],
+    )
+    return Driver(devices=[one])
 
 
 def create_claim(pods: ApiPods, name: str) -> None:
@@ -116,12 +129,6 @@ def allocate(pods: ApiPods, claim: str, pod: Manifest) -> None:
     found = pods.request("GET", path)
     found["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [reserved]}
     pods.request("PUT", f"{path}/status", found)
-
-
-def _info(_: pb.InfoRequest) -> pb.PluginInfo:
-    return pb.PluginInfo(
-        type="DRAPlugin", name=DRIVER, endpoint=str(_SOCKET), supported_versions=[_VERSION]
-    )
 
 
 def _note_status(_: pb.RegistrationStatus) -> pb.RegistrationStatusResponse:

@@ -1,20 +1,24 @@
 """The argument of a check: the host's services, its pods, and what the kernel enforces on them."""
 
+import contextlib
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.cluster.guest.agent import Agent
 from tests.cluster.guest.kubelet import Kubelet
 from tests.cluster.guest.manifests import Manifest
 from tests.machines.guest import cgroups
 from tests.machines.guest.checks import expect
-from tests.machines.guest.containerd import Containerd
 from tests.machines.guest.plugin import Plugin
+from tests.machines.guest.runtime import Runtime
 from tests.machines.guest.waiting import wait_until
 
 # Of the kubelet's two cgroup drivers.
 _PODS_CGROUPS = ("kubepods.slice", "kubepods")
+_MONITOR = "conmon"  # in the names of cgroups of CRI-O's own processes
 _FILES = ("cpuset.mems", "cpuset.cpus", "hugetlb.2MB.max", "hugetlb.2MB.rsvd.max")
 
 
@@ -42,10 +46,11 @@ class Pods(Protocol):
 class Host:
     """One phase's services."""
 
-    containerd: Containerd
+    runtime: Runtime
     plugin: Plugin
     kubelet: Kubelet
     pods: Pods
+    agent: Agent | None = None
     snapshot: Snapshot = ({}, {})
 
     def run(self, manifest: Manifest) -> Manifest:
@@ -133,13 +138,13 @@ class Host:
         return len(found)
 
     def restart_runtime(self, *, killed: bool) -> None:
-        """Stop containerd, start it again and wait for the plugin's connection."""
+        """Stop the runtime, start it again and wait for the plugin's connection."""
         if killed:
-            self.containerd.kill()
+            self.runtime.kill()
         else:
-            self.containerd.stop()
-        self.containerd.start().close()
-        self.containerd.wait_for_plugin(launched=False)
+            self.runtime.stop()
+        self.runtime.start().close()
+        self.runtime.wait_for_plugin(launched=False)
 
     def restart_kubelet(self, *, killed: bool) -> None:
         """Stop the kubelet, and start it again."""
@@ -151,14 +156,14 @@ class Host:
 
     def restart_plugin(self, *, killed: bool) -> None:
         """Stop the plugin, start it again and wait for its connection."""
-        with self.containerd.ignoring_a_lost_plugin():
+        with self.runtime.ignoring_a_lost_plugin():
             if killed:
                 self.plugin.crash()
             else:
                 self.plugin.terminate()
                 self.plugin.wait_for_end()
             self.plugin.restart()
-            self.containerd.wait_for_plugin(launched=False)
+            self.runtime.wait_for_plugin(launched=False)
 
 
 def statuses(pod: Manifest) -> list[Manifest]:
@@ -179,6 +184,13 @@ def container_id(pod: Manifest, container: str) -> str:
     return identifier.rpartition("/")[2]
 
 
+def kill_processes(pod: Manifest, container: str) -> None:
+    """Send SIGKILL to the processes of a container; one may end with another."""
+    for pid in processes(find_cgroup(container_id(pod, container))):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def is_running(pod: Manifest) -> bool:
     """Return whether all containers of a pod run, and its init containers have ended or run."""
     containers = pod["status"].get("containerStatuses", ())
@@ -187,12 +199,29 @@ def is_running(pod: Manifest) -> bool:
 
 def find_cgroup(identifier: str) -> Path:
     """Return the cgroup of a container; raise LookupError if there is none."""
+    found = _find_cgroup(identifier)
+    if found is None:
+        raise LookupError(f"there is no cgroup of the container {identifier}")
+    return found
+
+
+def container_cgroups(uid: str) -> list[Path]:
+    """Return the cgroups of a pod's sandbox and containers."""
+    pod = _find_cgroup(uid) or _find_cgroup(uid.replace("-", "_"))  # as systemd has it
+    try:
+        return [path for path in pod.iterdir() if path.is_dir()] if pod else []
+    except FileNotFoundError:  # it has ended
+        return []
+
+
+def _find_cgroup(part: str) -> Path | None:
+    """Return the first cgroup of pods whose name has this part."""
     for top in _PODS_CGROUPS:
         for folder, names, _ in os.walk(cgroups.ROOT / top):
             for name in names:
-                if identifier in name:
+                if part in name and _MONITOR not in name:
                     return Path(folder, name)
-    raise LookupError(f"there is no cgroup of the container {identifier}")
+    return None
 
 
 def anonymous_bytes(path: Path) -> dict[int, int]:

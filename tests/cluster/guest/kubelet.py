@@ -40,7 +40,6 @@ _SETTINGS: Mapping[str, Any] = {
     "readOnlyPort": _READ_ONLY_PORT,
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
     "authorization": {"mode": "AlwaysAllow"},
-    "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
     "failSwapOn": False,
     "fileCheckFrequency": "5s",
     # A quota holds for the start of a container too, which takes seconds here: with a limit of 50m

@@ -1,13 +1,16 @@
 """All phases: configurations of containerd, kubelet and plugin, and their checks."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.guest import (
+    agent,
     kubelet,
+    scenarios_claim_faults,
+    scenarios_claims,
     scenarios_connection,
     scenarios_cpus,
     scenarios_dra,
@@ -17,12 +20,13 @@ from tests.cluster.guest import (
     scenarios_resize,
     scenarios_restarts,
 )
-from tests.cluster.guest.api_pods import KUBECONFIG, ApiPods
+from tests.cluster.guest.api_pods import KUBECONFIG, ApiPods, ScheduledPods
 from tests.cluster.guest.host import Host
 from tests.cluster.guest.static_pods import StaticPods
-from tests.machines.guest import artefacts, checks, containerd, forms, plugin, systemd
+from tests.machines.guest import artefacts, checks, containerd, crio, forms, plugin, systemd
 from tests.machines.guest.checks import Report
 from tests.machines.guest.processes import output
+from tests.machines.guest.runtime import Runtime
 from tests.machines.guest.setup import ARCHIVE, Setup
 
 # QEMU's user networking: this address, and its gateway. The kubelet needs a default route.
@@ -41,12 +45,15 @@ class Phase(checks.Phase[Host]):
     """One configuration and its checks.
 
     `kubelet` has settings of the kubelet, as in its configuration file. With `has_api_server` the
-    pods come from an API server on the machine's host, else from manifests.
+    pods come from an API server on the machine's host, else from manifests. With `has_claims` a
+    scheduler binds them, and the agent serves claims. CRI-O has crun and the cgroupfs driver.
     """
 
     cgroup_driver: str = "systemd"
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     has_api_server: bool = False
+    has_claims: bool = False
+    runtime: str = "containerd"
 
 
 PHASES = (
@@ -77,6 +84,42 @@ PHASES = (
         ),
         cgroup_driver="cgroupfs",
         has_api_server=True,
+    ),
+    Phase(
+        "claims",
+        (
+            scenarios_connection.OPENING,
+            scenarios_claims.CLAIMS,
+            scenarios_claims.SEVERAL_NODES,
+            scenarios_claims.CONFLICTS,
+            scenarios_claims.REMOVAL,
+            scenarios_connection.CLOSING,
+        ),
+        has_api_server=True,
+        has_claims=True,
+    ),
+    Phase(
+        "claims-crio",
+        (
+            scenarios_connection.OPENING,
+            scenarios_claims.CLAIMS,
+            scenarios_connection.CLOSING,
+        ),
+        cgroup_driver="cgroupfs",
+        has_api_server=True,
+        has_claims=True,
+        runtime="crio",
+    ),
+    Phase(
+        "claim-faults",
+        (
+            scenarios_connection.OPENING,
+            scenarios_claim_faults.FAULTS,
+            scenarios_claim_faults.REBOOT,
+            scenarios_connection.CLOSING,
+        ),
+        has_api_server=True,
+        has_claims=True,
     ),
 )
 
@@ -110,31 +153,40 @@ class _KubeletSetup(Setup[Host]):
         self._phase = phase
         self._host: Host | None = None
         self.logs = {
-            "containerd": containerd.LOG,
+            self._phase.runtime: crio.LOG if self._phase.runtime == "crio" else containerd.LOG,
             "plugin": plugin.LOG,
             "commands": plugin.COMMANDS,
             "kubelet": kubelet.LOG,
+            "agent": agent.LOG,
         }
 
     def start(self) -> Host:
         """Configure and start the services."""
         self._host = host = _host(self._phase)
-        host.containerd.start().close()
-        host.containerd.import_image(ARCHIVE)
+        host.runtime.start().close()
+        host.runtime.import_image(ARCHIVE)
         host.plugin.connect()
-        host.containerd.wait_for_plugin(launched=False)
+        host.runtime.wait_for_plugin(launched=False)
         host.kubelet.start()
+        if host.agent is not None:
+            host.agent.start()
         return host
 
     def send_facts(self, report: Report, phase: str) -> None:
         """Send the memory of the services."""
-        report.write("memory", phase=phase, peaks_mib=_peaks_mib())
+        runtime = crio.UNIT if self._phase.runtime == "crio" else containerd.UNIT
+        units = [kubelet.UNIT, runtime, forms.UNIT]
+        units += [agent.UNIT] if self._phase.has_claims else []
+        running = [unit for unit in units if systemd.is_active(unit)]
+        report.write("memory", phase=phase, peaks_mib=_peaks_mib(running))
 
     def stop(self) -> None:
         """Stop kubelet and containerd."""
         if self._host is not None:
+            if self._host.agent is not None:
+                self._host.agent.stop()
             self._host.kubelet.stop()
-            self._host.containerd.stop()
+            self._host.runtime.stop()
 
     def remove(self) -> None:
         """Remove the plugin."""
@@ -144,22 +196,38 @@ class _KubeletSetup(Setup[Host]):
 
 def _host(phase: Phase) -> Host:
     """Configure the services of a phase, without starting them."""
-    is_systemd = phase.cgroup_driver == "systemd"
-    tables = _CGROUP_DRIVER.format(systemd=str(is_systemd).lower())
-    daemon = containerd.Containerd(hugetlb=False, tables=tables)
-    service = forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
-    settings = {"cgroupDriver": phase.cgroup_driver, **phase.kubelet}
+    daemon = _runtime(phase)
+    more = "claims: {enabled: true}\n" if phase.has_claims else ""
+    package = artefacts.NEW_PACKAGE
+    service = forms.Service(package, logs_to_file=True, restarts=False, settings=more)
+    settings = {
+        "cgroupDriver": phase.cgroup_driver,
+        "containerRuntimeEndpoint": daemon.socket,
+        **phase.kubelet,
+    }
     if not phase.has_api_server:
         return Host(daemon, service, kubelet.Kubelet(settings), StaticPods())
     arguments = (f"--kubeconfig={KUBECONFIG}",)
     settings["registerNode"] = True
-    return Host(daemon, service, kubelet.Kubelet(settings, *arguments), ApiPods())
+    node = kubelet.Kubelet(settings, *arguments)
+    if not phase.has_claims:
+        return Host(daemon, service, node, ApiPods())
+    pods = ScheduledPods()
+    return Host(daemon, service, node, pods, agent.Agent(pods))
 
 
-def _peaks_mib() -> dict[str, int]:
+def _runtime(phase: Phase) -> Runtime:
+    if phase.runtime == "crio":
+        return crio.Crio()
+    is_systemd = phase.cgroup_driver == "systemd"
+    tables = _CGROUP_DRIVER.format(systemd=str(is_systemd).lower())
+    return containerd.Containerd(hugetlb=False, tables=tables)
+
+
+def _peaks_mib(units: Sequence[str]) -> dict[str, int]:
     """Return unit -> the largest resident memory so far of its main process."""
     peaks = {}
-    for unit in (kubelet.UNIT, containerd.UNIT, forms.UNIT):
+    for unit in units:
         status = Path("/proc", systemd.show(unit, "MainPID"), "status")
         lines = status.read_text(encoding="utf-8").splitlines()
         fields = dict(line.split(":\t", 1) for line in lines)

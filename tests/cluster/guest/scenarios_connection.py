@@ -25,8 +25,8 @@ def _accounting_is_empty(host: Host) -> str:
 
 
 def _plugin_was_never_lost(host: Host) -> str:
-    faults = host.containerd.faults()
-    lines = ("containerd's log has", *faults, "of these lines:", host.containerd.plugin_lines())
+    faults = host.runtime.faults()
+    lines = ("containerd's log has", *faults, "of these lines:", host.runtime.plugin_lines())
     expect(not faults, "\n".join(lines))
     return "no fault in containerd's log"
 

@@ -26,8 +26,8 @@ _USES_THE_DEVICE = f"test -c /dev/{dra.DEVICE} && exec busybox sleep 1000000"
 def _memory_follows_the_device_of_a_claim(host: Host) -> str:
     """Run a pod with a claim, and one without, which is placed on another node."""
     assert isinstance(host.pods, ApiPods)
-    driver = dra.Driver()
-    driver.start(Path("/dev", _port()))
+    driver = dra.accelerator(Path("/dev", _port()))
+    driver.start()
     try:
         dra.create_claim(host.pods, _CLAIM)
         manifest = guaranteed(_POD, 200, ("/bin/sh", "-c", _USES_THE_DEVICE))

@@ -1,6 +1,5 @@
 """Checks of crashes and restarts under running pods: container, kubelet, containerd, plugin."""
 
-import os
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +8,8 @@ from tests.cluster.guest.host import (
     Host,
     container_id,
     container_status,
-    find_cgroup,
     is_running,
-    processes,
+    kill_processes,
 )
 from tests.cluster.guest.manifests import (
     WRITE,
@@ -32,8 +30,7 @@ _KILLED = 128 + signal.SIGKILL
 def crash(host: Host, name: str) -> Manifest:
     """Kill the container "main" of a pod, and wait until the kubelet has started it again."""
     before = container_id(host.pod(name), "main")
-    for pid in processes(find_cgroup(before)):
-        os.kill(pid, signal.SIGKILL)
+    kill_processes(host.pod(name), "main")
 
     def restarted() -> Manifest | None:
         found = (host.pods.found() or {}).get(name)

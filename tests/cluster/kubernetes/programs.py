@@ -1,8 +1,9 @@
 """Build programs from Go modules: Kubernetes' own, container runtimes, NFD's topology updater.
 
-`server/` pins one Kubernetes version for kubelet and API server. `scheduler/` is a kube-scheduler
-with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/` pins
-CRI-O, which needs a C compiler and SQLite. `runtimes/` pins containerd, and runc, which needs a C
+`server/` pins one Kubernetes version for kubelet and API server, `controllers/` the same one for
+kube-controller-manager and kube-scheduler. `topology_scheduler/` is a kube-scheduler with the
+plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/` pins CRI-O,
+which needs a C compiler and SQLite. `runtimes/` pins containerd, and runc, which needs a C
 compiler and libseccomp. `topology_updater/` pins the topology updater of Node Feature Discovery;
 `nfd_api/` stands for a module that is required and not used there. Programs are kept in
 ${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
@@ -62,9 +63,13 @@ class Program:
     """About how long the first build takes on two processors."""
 
 
-KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet", minutes=7)
-API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
-SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".", minutes=5)
+KUBELET = Program("kubelet", HERE / "server", f"{_KUBERNETES}/cmd/kubelet", minutes=7)
+API_SERVER = Program("kube-apiserver", HERE / "server", f"{_KUBERNETES}/cmd/kube-apiserver")
+CONTROLLER_MANAGER = Program(
+    "kube-controller-manager", HERE / "controllers", f"{_KUBERNETES}/cmd/kube-controller-manager"
+)
+SCHEDULER = Program("kube-scheduler", HERE / "controllers", f"{_KUBERNETES}/cmd/kube-scheduler")
+TOPOLOGY_SCHEDULER = Program("topology-scheduler", HERE / "topology_scheduler", ".", minutes=5)
 CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS, uses_cgo=True)
 
 
@@ -87,7 +92,8 @@ TOPOLOGY_UPDATER = Program(
     values=_NFD_PREFIX,
 )
 RUNTIMES = (CONTAINERD, CONTAINERD_SHIM, RUNC)
-_ALL = (KUBELET, API_SERVER, SCHEDULER, CRIO, *RUNTIMES, TOPOLOGY_UPDATER)
+CONTROL_PLANE = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
+_ALL = (KUBELET, *CONTROL_PLANE, TOPOLOGY_SCHEDULER, CRIO, *RUNTIMES, TOPOLOGY_UPDATER)
 PROGRAMS = {program.name: program for program in _ALL}
 
 

@@ -1,4 +1,4 @@
-"""etcd, kube-apiserver and kube-scheduler as processes on the loopback interface.
+"""The control plane: etcd and Kubernetes' servers as processes on the loopback interface.
 
 Each has its files and its output in one directory. The processes end with the one that started
 them, however that ends.
@@ -13,14 +13,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster.kubernetes.api import Api, ApiError, wait_for
-from tests.cluster.kubernetes.programs import API_SERVER, SCHEDULER, built
+from tests.cluster.kubernetes.programs import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    SCHEDULER,
+    TOPOLOGY_SCHEDULER,
+    Program,
+    built,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 ETCD = ROOT / "build" / "etcd" / "usr" / "bin" / "etcd"
 
 ADMIN = "admin"
 SCHEDULER_USER = "system:kube-scheduler"
-"""The user to which an API server's own roles give what a scheduler needs."""
+CONTROLLERS_USER = "system:kube-controller-manager"
+"""The users to which an API server's own roles give what a scheduler and controllers need."""
+_USERS = (ADMIN, SCHEDULER_USER, CONTROLLERS_USER)
+_SCHEDULER_DEFAULTS = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
 _STOP_S = 60
 _TAIL_LINES = 30
 # Below the range from which the kernel takes the ports of outgoing connections.
@@ -86,20 +99,22 @@ class Server:
 
 
 class ControlPlane:
-    """etcd and an API server with RBAC; then schedulers, each with a configuration."""
+    """etcd and an API server with RBAC; then schedulers and controllers."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, feature_gates: str = "") -> None:
+        """`feature_gates` are as in the option of that name, for all servers."""
         self.root = root
+        self._gates = {"feature-gates": feature_gates} if feature_gates else {}
         self.port = free_port()
         self.certificates = root / "certificates"
         self.authority = self.certificates / "apiserver.crt"
         """The certificates that clients trust."""
-        self.tokens = {name: f"token-{name}" for name in (ADMIN, SCHEDULER_USER)}
+        self.tokens = {name: f"token-{name}" for name in _USERS}
         self.admin = Api(self.port, self.authority, self.tokens[ADMIN])
         etcd_port = free_port()
         self.etcd = Server(_etcd(root, etcd_port), root / "etcd.log")
         self.api_server = Server(self._api_server(etcd_port), root / "kube-apiserver.log")
-        self.schedulers: list[Server] = []
+        self._others: list[Server] = []
 
     def start(self) -> None:
         """Start etcd and the API server, and wait until it is ready."""
@@ -109,6 +124,7 @@ class ControlPlane:
         (self.root / "tokens.csv").write_text(
             f'{self.tokens[ADMIN]},{ADMIN},1,"system:masters"\n'
             f"{self.tokens[SCHEDULER_USER]},{SCHEDULER_USER},2\n"
+            f"{self.tokens[CONTROLLERS_USER]},{CONTROLLERS_USER},3\n"
         )
         self.etcd.start()
         self.start_api_server()
@@ -134,8 +150,31 @@ class ControlPlane:
         path.write_text(json.dumps(document))
         return path
 
-    def start_scheduler(self, name: str, configuration: Mapping[str, object]) -> Server:
-        """Start kube-scheduler with this KubeSchedulerConfiguration, to which access is added."""
+    def start_topology_scheduler(self, name: str, configuration: Mapping[str, object]) -> Server:
+        """Start the kube-scheduler that has NodeResourceTopologyMatch."""
+        return self._start_scheduler(TOPOLOGY_SCHEDULER, name, configuration)
+
+    def start_scheduler(self) -> Server:
+        """Start the kube-scheduler of the API server's version, with its own defaults."""
+        return self._start_scheduler(SCHEDULER, SCHEDULER.name, _SCHEDULER_DEFAULTS)
+
+    def start_controllers(self, *names: str) -> Server:
+        """Start kube-controller-manager with these controllers, each with its own account."""
+        kubeconfig = self.kubeconfig("controllers", token=self.tokens[CONTROLLERS_USER])
+        options = {
+            "kubeconfig": kubeconfig,
+            "controllers": ",".join(names),
+            "use-service-account-credentials": "true",
+            "leader-elect": "false",
+            "secure-port": "0",
+            **self._gates,
+        }
+        return self._start(CONTROLLER_MANAGER, CONTROLLER_MANAGER.name, *_arguments(options))
+
+    def _start_scheduler(
+        self, program: Program, name: str, configuration: Mapping[str, object]
+    ) -> Server:
+        """Start a scheduler with this KubeSchedulerConfiguration, to which access is added."""
         kubeconfig = self.kubeconfig(name, token=self.tokens[SCHEDULER_USER])
         more = {
             "clientConnection": {"kubeconfig": str(kubeconfig)},
@@ -143,15 +182,18 @@ class ControlPlane:
         }
         file = self.root / f"{name}.json"
         file.write_text(json.dumps({**configuration, **more}))
-        command = (built(SCHEDULER), f"--config={file}", "--secure-port=0", "-v=4")
-        scheduler = Server(command, self.root / f"{name}.log")
-        self.schedulers.append(scheduler)
-        scheduler.start()
-        return scheduler
+        options = {"config": file, "secure-port": "0", "v": "4", **self._gates}
+        return self._start(program, name, *_arguments(options))
+
+    def _start(self, program: Program, name: str, *arguments: str) -> Server:
+        server = Server((built(program), *arguments), self.root / f"{name}.log")
+        self._others.append(server)
+        server.start()
+        return server
 
     def close(self) -> None:
         """End all processes."""
-        for server in (*self.schedulers, self.api_server, self.etcd):
+        for server in (*self._others, self.api_server, self.etcd):
             server.stop()
 
     def _is_ready(self) -> bool:
@@ -181,8 +223,9 @@ class ControlPlane:
             "enable-admission-plugins": "NodeRestriction,OwnerReferencesPermissionEnforcement",
             # No controller removes the taint of a new Node.
             "disable-admission-plugins": "TaintNodesByCondition",
+            **self._gates,
         }
-        return (built(API_SERVER), *(f"--{name}={value}" for name, value in options.items()))
+        return (built(API_SERVER), *_arguments(options))
 
 
 def free_port() -> int:
@@ -207,4 +250,8 @@ def _etcd(root: Path, port: int) -> Sequence[object]:
         "initial-advertise-peer-urls": peer,
         "initial-cluster": f"default={peer}",
     }
-    return (ETCD, *(f"--{name}={value}" for name, value in options.items()))
+    return (ETCD, *_arguments(options))
+
+
+def _arguments(options: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]

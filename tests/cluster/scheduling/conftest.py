@@ -3,6 +3,7 @@
 Tests of the exporter have one worker and an exporter.
 """
 
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -27,12 +28,17 @@ from tests.cluster.scheduling.objects import (
 from tests.cluster.scheduling.worker import Worker
 from tests.conformance.scheduler_check import crd
 
-_LINES = pytest.StashKey[list[str]]()
+SUMMARY = pytest.StashKey[list[str]]()
+"""Lines that the end of the run shows."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SUMMARY] = []
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
     """Print the figures of the control plane."""
-    lines = config.stash.get(_LINES, [])
+    lines = config.stash.get(SUMMARY, [])
     if lines:
         terminalreporter.section("control plane")
         for line in lines:
@@ -45,8 +51,7 @@ def control_plane(
 ) -> Iterator[ControlPlane]:
     """Start etcd, an API server with the CRD, and the scheduler of docs/scheduler.md."""
     plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
-    lines: list[str] = []
-    request.config.stash[_LINES] = lines
+    lines = request.config.stash[SUMMARY]
     began_s = time.monotonic()
     try:
         plane.start()
@@ -55,7 +60,8 @@ def control_plane(
         create_namespace(plane.admin, NAMESPACE)
         plane.admin.create(ROLES, documented.scheduler_role())
         plane.admin.create(BINDINGS, documented.scheduler_binding())
-        scheduler = plane.start_scheduler("kube-scheduler", documented.scheduler_configuration())
+        configuration = documented.scheduler_configuration()
+        scheduler = plane.start_topology_scheduler("kube-scheduler", configuration)
         yield plane
         servers = (plane.etcd, plane.api_server, scheduler)
         lines += [f"{each.log.stem}: at most {each.peak_mib()} MiB resident" for each in servers]
@@ -135,3 +141,11 @@ def exporter(
     exporter = start_exporter()
     wait_for(lambda: admin.exists(worker.path), "the first write")
     return exporter
+
+
+@pytest.fixture
+def kubelet_root() -> Iterator[Path]:
+    """Yield a kubelet's directory with a short path, because it gets sockets."""
+    with tempfile.TemporaryDirectory(prefix="k") as name:
+        (Path(name) / "plugins_registry").mkdir()
+        yield Path(name)

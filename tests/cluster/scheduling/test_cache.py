@@ -56,7 +56,7 @@ def scheduler(control_plane: ControlPlane, worker: Worker) -> Iterator[Server]:
     Pods of other schedulers are on the host. So the plugin rejects all pods for it until it has
     compared the fingerprints.
     """
-    server = control_plane.start_scheduler(CACHED, cached_configuration())
+    server = control_plane.start_topology_scheduler(CACHED, cached_configuration())
     try:
         wait_for(lambda: is_corrected(server, foreign=2), "a comparison of equal fingerprints")
         yield server

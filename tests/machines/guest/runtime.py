@@ -47,7 +47,7 @@ class Runtime(abc.ABC):
 
         Without `synchronizes_launched` a launched plugin connects again as an external one.
         """
-        self._unit, self._log, self._socket = unit, log, socket
+        self._unit, self._log, self.socket = unit, log, socket
         self._synchronizes_launched = synchronizes_launched
         self._start_offset = 0
         self._faults: list[str] = []
@@ -64,7 +64,7 @@ class Runtime(abc.ABC):
         Raises TimeoutError or RuntimeError with the last log lines.
         """
         self._start_offset = self._log.stat().st_size if self._log.exists() else 0
-        client = Client(self._socket)
+        client = Client(self.socket)
         try:
             systemd.systemctl("start", self._unit, *others)
             wait_until(lambda: _is_up(client), f"start of {self._unit}")

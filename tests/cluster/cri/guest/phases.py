@@ -7,12 +7,13 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.cluster.cri.guest import crio, scenarios_cdi, scenarios_crio
+from tests.cluster.cri.guest import scenarios_cdi, scenarios_crio
 from tests.e2e.guest import scenarios_faults, scenarios_hugepages, scenarios_placement
 from tests.machines.guest import (
     artefacts,
     checks,
     containerd,
+    crio,
     forms,
     plugin,
     scenarios_lifecycle,

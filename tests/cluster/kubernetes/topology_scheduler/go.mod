@@ -1,4 +1,4 @@
-module nri_numamem.invalid/kube-scheduler
+module nri_numamem.invalid/topology_scheduler
 
 go 1.24.0
 
