@@ -294,3 +294,12 @@ def test_another_generation_changes_nothing_else() -> None:
     after["spec"]["pool"]["generation"] = 1
     assert after == before
     assert slice_name("worker") == before["metadata"]["name"]
+
+
+def test_with_a_share_for_claims_a_device_has_no_more() -> None:
+    engine = new_engine(replace(SINGLE, claims_share_percent=25))
+    quarter = allocatable() // 4 // 4096 * 4096
+    expected = {"memory-0": quarter, "memory-1": quarter}
+    expected |= {"hugepages-2mi-0": 4 * PAGE, "hugepages-2mi-1": 4 * PAGE}
+    assert sizes(slice_of(engine)) == expected
+    assert sizes(slice_of(engine, with_claim(engine, "a", "1", 5 * MI))) == expected

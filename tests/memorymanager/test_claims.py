@@ -14,10 +14,12 @@ from nri_numamem.memorymanager.claims import (
     ClaimRejection,
     adopt,
     amounts_of,
+    bytes_of_claims,
     format_amounts,
     nodes_of,
     parse_amounts,
     prepare,
+    share_of,
     unprepare,
 )
 from nri_numamem.memorymanager.holder import HolderKind
@@ -226,3 +228,24 @@ def test_random_lives_keep_the_invariants(seed: int) -> None:
     for uid in live:
         state = unprepare(state, uid)
     assert state == empty(4)
+
+
+def test_the_bytes_of_claims_are_sums_by_node_and_resource() -> None:
+    state = prepared(empty(), "a", memory(n0=5, n1=5))
+    state = prepared(state, "b", {2: {"memory": 7 * MI, PAGES: PAGE}})
+    state = prepared(state, "c", memory(n2=3))
+    assert bytes_of_claims(state, ["a", "b", "c", "unknown"]) == {
+        (0, "memory"): 5 * MI,
+        (1, "memory"): 5 * MI,
+        (2, "memory"): 10 * MI,
+        (2, PAGES): PAGE,
+    }
+    assert bytes_of_claims(state, ["a"]) == {(0, "memory"): 5 * MI, (1, "memory"): 5 * MI}
+
+
+def test_a_share_has_whole_pages() -> None:
+    node = empty().machine_state[0]
+    assert share_of(node, "memory", 50) == 50 * MI
+    assert share_of(node, PAGES, 25) == 2 * PAGE  # of ten
+    assert share_of(node, PAGES, 9) == 0
+    assert share_of(node, "hugepages-1Gi", 50) == 0

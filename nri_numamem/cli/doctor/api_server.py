@@ -24,6 +24,7 @@ from nri_numamem.export.resourceslice import (
     keeps_capacity,
     resource_slice,
 )
+from nri_numamem.numa import MEMORY
 
 _RESOURCES = "/apis/resource.k8s.io/v1"
 _NEEDED = "claims need Kubernetes 1.34 or newer"
@@ -137,7 +138,7 @@ def _differences(found: Mapping[str, int], expected: Mapping[str, int]) -> list[
 
 def _check_classes(found: set[str], expected: Object | None) -> Finding:
     devices = expected["spec"]["devices"] if expected is not None else ()
-    resources = {device["attributes"]["resource"]["string"] for device in devices}
+    resources = {MEMORY} | {device["attributes"]["resource"]["string"] for device in devices}
     needed: list[Object] = list(device_classes(sorted(resources)))
     missing = [each["metadata"]["name"] for each in needed if each["metadata"]["name"] not in found]
     if missing:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nri_numamem.engine.core.allowed_nodes import left_for_claims
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
@@ -12,7 +13,13 @@ from nri_numamem.export.noderesourcetopology import Host as ExportedHost
 from nri_numamem.export.resourceslice import resource_slice
 from nri_numamem.numa.preferences import Strategy
 from tests.engine.conftest import MI, PAGE, four_nodes
-from tests.engine.features.claims.claim_host import WITH_CLAIMS, ClaimHost, memory_claim, mems
+from tests.engine.features.claims.claim_host import (
+    WITH_CLAIMS,
+    ClaimHost,
+    claim_of,
+    memory_claim,
+    mems,
+)
 from tests.property.late_claims import run
 
 HALF = replace(WITH_CLAIMS, claims_share_percent=50)
@@ -126,3 +133,17 @@ def test_with_a_share_no_claim_is_late() -> None:
         found = run(plain_share, Strategy.LOWEST_IDS, pods=600, claims_share_percent=40).claims
         assert found.bound > 0
         assert found.refused == 0
+
+
+def test_what_is_left_of_the_share(host: ClaimHost) -> None:
+    pages = {"hugepages-2Mi": 16 * MI}
+    host.prepare(claim_of("a", mem={0: {"memory": SHARE, "hugepages-2Mi": 16}}))
+    host.prepare(memory_claim("b", 1, 400))
+    rooms = left_for_claims(host.engine.context, host.engine.state)
+    assert {room.nodes.mask: room.amounts for room in rooms.values()} == {
+        0b10: {"memory": (SHARE - 400) * MI, **pages},
+        0b100: {"memory": SHARE * MI, **pages},
+        0b1000: {"memory": SHARE * MI, **pages},
+    }
+    without = ClaimHost(WITH_CLAIMS).engine
+    assert left_for_claims(without.context, without.state) == {}
