@@ -217,8 +217,11 @@ def _attributes(
 
 
 def _sockets(context: Context) -> Mapping[int, int]:
-    """Return node id -> number of its group of nearest nodes; empty if they overlap."""
-    nodes = context.machine.nodes
+    """Return node id -> number of its group of nearest nodes; empty if they overlap.
+
+    A node without CPUs is in no group: it may be equally far from all others.
+    """
+    nodes = [node for node in context.machine.nodes if node.cpus]
     near: dict[int, NodeSet] = {}
     for node in nodes:
         others = [node.distance_to(o.node_id) for o in nodes if o is not node]

@@ -303,3 +303,15 @@ def test_with_a_share_for_claims_a_device_has_no_more() -> None:
     expected |= {"hugepages-2mi-0": 4 * PAGE, "hugepages-2mi-1": 4 * PAGE}
     assert sizes(slice_of(engine)) == expected
     assert sizes(slice_of(engine, with_claim(engine, "a", "1", 5 * MI))) == expected
+
+
+def test_a_node_without_cpus_does_not_hide_the_sockets_of_others() -> None:
+    rows = [[10, 12, 20, 20, 30], [12, 10, 20, 20, 30], [20, 20, 10, 12, 30], [20, 20, 12, 10, 30]]
+    machine = machine_of([*rows, [30, 30, 30, 30, 10]])
+    *with_cpus, last = machine.nodes
+    machine = Machine((*with_cpus, replace(last, cpus=CpuSet())))
+    found = slice_of(new_engine(machine=machine))
+    assert [attribute(found, f"memory-{n}", "socket") for n in range(4)] == [0, 0, 1, 1]
+    used = replace(SINGLE, memory_nodes=MemoryNodes(WithoutCpus.LAST_RESORT))
+    found = slice_of(new_engine(used, machine))
+    assert [attribute(found, f"memory-{n}", "socket") for n in range(5)] == [0, 0, 1, 1, None]

@@ -55,23 +55,23 @@ _STEPS: Mapping[str, Callable[[Host, str], bool]] = {
 }
 
 
-def _start_survives(kill: Callable[[Host], None], host: Host) -> str:
+def _start_survives(part: str, kill: Callable[[Host], None], host: Host) -> str:
     """Start a pod for each step, and kill a part in that step."""
-    pod = create_template(host, "start", f"{_SIZE_MIB}Mi")
+    pod = create_template(host, part, f"{_SIZE_MIB}Mi")
     found = []
     for name, is_reached in _STEPS.items():
         host.pods.put(pod)
-        uid = host.pod("start")["metadata"]["uid"]
+        uid = host.pod(part)["metadata"]["uid"]
         _wait_for_step(name, partial(is_reached, host, uid))
         began_s = time.monotonic()
         kill(host)
-        host.wait_for_running("start")
+        host.wait_for_running(part)
         took_s = time.monotonic() - began_s
-        nodes = set(allocated(claim_of(host, "start")).values())
-        expect_pinned(host, "start", "start", nodes, _SIZE_MIB)
+        nodes = set(allocated(claim_of(host, part)).values())
+        expect_pinned(host, part, part, nodes, _SIZE_MIB)
         (charged,) = claim_pods.status(host).values()
         expect(set(charged["nodes"]) == nodes, f"{charged}")
-        claim_pods.remove(host, "start")
+        claim_pods.remove(host, part)
         found.append(f"{name}: running after {took_s:.0f} s")
     return "; ".join(found)
 
@@ -166,9 +166,13 @@ def _is_removed(top: Path) -> bool:
 
 
 FAULTS = (
-    Check("start_survives_sigkill_of_the_agent", partial(_start_survives, _kill_agent)),
-    Check("start_survives_sigkill_of_the_plugin", partial(_start_survives, _kill_plugin)),
-    Check("start_survives_sigkill_of_the_kubelet", partial(_start_survives, _kill_kubelet)),
-    Check("start_survives_sigkill_of_the_runtime", partial(_start_survives, _kill_runtime)),
+    Check("start_survives_sigkill_of_the_agent", partial(_start_survives, "agent", _kill_agent)),
+    Check("start_survives_sigkill_of_the_plugin", partial(_start_survives, "plugin", _kill_plugin)),
+    Check(
+        "start_survives_sigkill_of_the_kubelet", partial(_start_survives, "kubelet", _kill_kubelet)
+    ),
+    Check(
+        "start_survives_sigkill_of_the_runtime", partial(_start_survives, "runtime", _kill_runtime)
+    ),
 )
 REBOOT = (Check("pods_return_after_a_reboot", _pods_return_after_a_reboot),)
