@@ -18,7 +18,7 @@ class ClaimSettings:
     cdi_directory: str = CDI_DIRECTORY
     """Absolute path of the directory for CDI specifications."""
     share_percent: int = 0
-    """Of each NUMA node's allocatable memory and hugepages; 0 for what other pods leave."""
+    """Of each NUMA node's allocatable memory and hugepages; 0: claims use what is left."""
 
 
 _KEYS = (
@@ -50,10 +50,10 @@ _KEYS = (
         "sharePercent",
         "share_percent",
         integer(0, 90),
-        "The share of each NUMA node's allocatable memory and hugepages that only claims get, and "
-        "of which they get no more. With 0 claims get what pods without claims leave. With a "
-        "share, no claim of one NUMA node is late, and pods without claims are not placed on "
-        "several NUMA nodes together ([figures](claims.md#beside-pods-without-claims)).",
+        "Percentage of each NUMA node's allocatable memory and hugepages for resource claims. Pods "
+        "without claims cannot use it, and claims cannot use more. With 0, claims can use what "
+        "pods without claims leave. Above 0, pods without claims are placed on single NUMA nodes "
+        "only ([figures](claims.md#beside-pods-without-claims)).",
         is_shown=lambda claims: claims.enabled or bool(claims.share_percent),
     ),
 )

@@ -54,9 +54,10 @@ from nri_numamem.export.resourceslice import (
 
 WRITE_S = 1.0
 """Least time between two writes."""
-_NOT_SUPPORTED = "does not support"
 CHECK_S = 10.0
 """Between two readings of the slice."""
+# In the API server's refusal of a mapping that the Node's kubelet does not declare.
+_NOT_SUPPORTED = "does not support"
 
 
 class _Kind(Enum):

@@ -33,5 +33,5 @@ def test_claims_need_the_api_server(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_counting_for_the_node_needs_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", "--node-allocatable"]) == 2
-    text = "nri-numamem: --node-allocatable is about the slice of --claims; add it\n"
+    text = "nri-numamem: --node-allocatable needs --claims; add that option\n"
     assert capsys.readouterr().err == text

@@ -5,7 +5,6 @@ Only with a kubeconfig, because the command connects to nothing by itself. It re
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,11 @@ from nri_numamem.apiserver.kubeconfig import read_kubeconfig
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.live.collect import collect_accounting
 from nri_numamem.config.errors import UsageError
+from nri_numamem.export.claimtemplate import CPU_CAPACITY, CPU_CLASS
 from nri_numamem.export.noderesourcetopology import Host
-from nri_numamem.export.requests import cause_of
+from nri_numamem.export.requests import DROPPED, REMEDIES, FailureKind, cause_of
 from nri_numamem.export.resourceslice import (
+    API_VERSION,
     CAPACITY,
     DRIVER,
     device_classes,
@@ -26,20 +27,18 @@ from nri_numamem.export.resourceslice import (
 )
 from nri_numamem.numa import MEMORY
 
-_RESOURCES = "/apis/resource.k8s.io/v1"
-_NEEDED = "claims need Kubernetes 1.34 or newer"
-_CPU_DRIVER = "dra.cpu"
-_CPU_CAPACITY = "dra.cpu/cpu"
+_CPU_DRIVER = CPU_CLASS  # dra-driver-cpu names driver and class alike
 
 Object = Mapping[str, Any]
 Send = Callable[[Request], Answer]
 
 
-@dataclass(frozen=True, slots=True)
 class _UnreadableError(Exception):
     """A list cannot be read."""
 
-    finding: Finding
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.finding = finding
 
 
 def client(kubeconfig: Path) -> Send:
@@ -80,14 +79,14 @@ def _items(send: Send, check: str, path: str) -> list[Object]:
     """Return the objects of a list; raise _UnreadableError."""
     name = path.partition("?")[0]
     try:
-        answer = send(Request("GET", f"{_RESOURCES}/{path}"))
+        answer = send(Request("GET", f"/apis/{API_VERSION}/{path}"))
     except (AccessError, RequestError) as error:
         text, remedy = f"the API server cannot be read: {error}", "name another --kubeconfig"
         raise _UnreadableError(Finding(check, Verdict.UNKNOWN, text, remedy)) from error
     items = answer.document.get("items")
     if answer.status == 404:
-        text = "the API server does not serve resource.k8s.io/v1"
-        raise _UnreadableError(Finding(check, Verdict.FAIL, text, _NEEDED))
+        text, remedy = f"the API server does not serve {API_VERSION}", REMEDIES[FailureKind.NO_API]
+        raise _UnreadableError(Finding(check, Verdict.FAIL, text, remedy))
     if answer.status != 200 or not isinstance(items, list):
         text = f"{name} cannot be listed: {cause_of(answer.status, answer.document)}"
         remedy = f"name a --kubeconfig whose user may list {name}"
@@ -104,9 +103,8 @@ def _check_slice(found: list[Object], node_name: str, expected: Object | None) -
         )
         return Finding("claim_slice", Verdict.FAIL, text, remedy)
     if not all(map(keeps_capacity, found)):
-        text = "the API server drops shared amounts: the first claim takes a whole NUMA node"
-        remedy = "switch on the feature gate DRAConsumableCapacity, or use Kubernetes 1.36 or newer"
-        return Finding("claim_slice", Verdict.FAIL, text, remedy)
+        text = f"{DROPPED.cause}: the first claim takes a whole NUMA node"
+        return Finding("claim_slice", Verdict.FAIL, text, DROPPED.remedy)
     if expected is None:
         text = f"the API server has the slice of Node {node_name}, which cannot be compared"
         return Finding("claim_slice", Verdict.UNKNOWN, text, "start the plugin, and run as root")
@@ -159,7 +157,7 @@ def _check_cpu_driver(slices: list[Object]) -> Iterator[Finding]:
     ]
     if not devices:
         return
-    single = [device for device in devices if _CPU_CAPACITY not in device.get("capacity", {})]
+    single = [device for device in devices if CPU_CAPACITY not in device.get("capacity", {})]
     if single:
         text = (
             f"{_CPU_DRIVER} has a device for each of {len(single)} CPUs: the scheduler tries all "

@@ -170,7 +170,7 @@ def main(args: argparse.Namespace) -> int:
     if args.no_write and args.claims:
         raise UsageError("--claims needs the API server; remove --no-write")
     if args.node_allocatable and not args.claims:
-        raise UsageError("--node-allocatable is about the slice of --claims; add it")
+        raise UsageError("--node-allocatable needs --claims; add that option")
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
     return _write(args, name, reserved_cpus)

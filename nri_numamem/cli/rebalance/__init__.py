@@ -125,7 +125,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _target(args: argparse.Namespace, facts: Facts) -> Target:
     if sum(map(bool, (args.pod, args.claim, args.wanted))) != 1:
-        raise UsageError("name a refused POD, a refused --claim, or what to make room --for")
+        raise UsageError("name a POD that was refused, or give one of --claim and --for")
     if not args.wanted and (args.namespace or args.label):
         raise UsageError("--namespace, --label: only with --for")
     if args.pod:

@@ -46,9 +46,12 @@ class RefusedPod:
         )
 
     def waits(self) -> bool:
-        """Return whether the API server has the pod; True without one."""
-        who = self.target.beneficiary
-        return self.cluster is None or self.cluster.exists(who.namespace, who.name, who.uid)
+        """Return whether the API server has the pod.
+
+        True without an API server, and for a pod that does not exist yet: it has no uid.
+        """
+        who, cluster = self.target.beneficiary, self.cluster
+        return cluster is None or not who.uid or cluster.exists(who.namespace, who.name, who.uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def wanted_pod(args: argparse.Namespace) -> Target:
     """
     is_file = Path(args.wanted).exists() or "=" not in args.wanted
     workload = _in_file(args) if is_file else _of_amounts(args)
-    beneficiary = _beneficiary(workload) if is_file else selected_pods(args).beneficiary
+    beneficiary = _beneficiary(workload)
     host, _title = host_now(args)
     result = try_workloads(host, [workload], ())
     (trial,) = result.trials
@@ -63,7 +63,7 @@ def _of_amounts(args: argparse.Namespace) -> Workload:
         raise UsageError("--for: memory is missing; write such as memory=90Gi,hugepages-1Gi=4Gi")
     resources = {"limits": amounts, "requests": amounts}
     container = {"name": "main", "image": "none", "resources": resources}
-    labels = dict(selected_pods(args).beneficiary.labels)
+    labels = selected_pods(args).beneficiary.labels
     manifest = {
         "metadata": {"name": _NAME, "namespace": args.namespace, "labels": labels},
         "spec": {"containers": [container]},

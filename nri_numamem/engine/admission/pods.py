@@ -57,7 +57,8 @@ def _place(
     masked = MaskedState(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
-    masked = allowed_nodes.mask_set_aside(context, state, pod, masked)
+    if state.earmarks or context.policy.claims_share_percent:
+        masked = allowed_nodes.mask_set_aside(context, state, pod, masked)
     masked = allowed_nodes.mask_others(context, pod, masked)
     seen = state.with_accounting(masked.state)
     for feature in context.features:

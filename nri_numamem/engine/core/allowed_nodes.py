@@ -116,9 +116,9 @@ def with_set_aside(
     is_resize: bool = False,
 ) -> Rejection:
     """Return a rejection with the room that is set aside for others."""
-    for fact in set_aside_facts(_rooms_of_pods(state, pod)):
+    for fact in set_aside_facts(_earmarked_for_others(state, pod)):
         rejection = rejection.with_fact(fact)
-    if _shares(context, state, pod, is_resize=is_resize):
+    if _must_leave_share(context, state, pod, is_resize=is_resize):
         rejection = rejection.with_fact(f"{_share_text(context)} is set aside for resource claims")
     return rejection
 
@@ -131,9 +131,9 @@ def set_aside_texts(context: Context, state: EngineState, pod: PodSandbox) -> tu
     texts = [
         f"{format_amounts(room.amounts)} on {format_nodes(room.nodes)} for "
         f"{state.earmarks[uid].beneficiary}"
-        for uid, room in _rooms_of_pods(state, pod).items()
+        for uid, room in _earmarked_for_others(state, pod).items()
     ]
-    if _shares(context, state, pod):
+    if _must_leave_share(context, state, pod):
         texts.append(f"{_share_text(context)} for resource claims")
     return tuple(texts)
 
@@ -145,14 +145,14 @@ def _share_text(context: Context) -> str:
 def _rooms_of_others(
     context: Context, state: EngineState, pod: PodSandbox, *, is_resize: bool = False
 ) -> Mapping[str, Room]:
-    """Return the room of earmarks, and of the share of claims."""
-    rooms = _rooms_of_pods(state, pod)
-    if not _shares(context, state, pod, is_resize=is_resize):
+    """Return the room of earmarks for others, and what is left of the share for claims."""
+    rooms = _earmarked_for_others(state, pod)
+    if not _must_leave_share(context, state, pod, is_resize=is_resize):
         return rooms
     return {**rooms, **left_for_claims(context, state)}
 
 
-def _shares(
+def _must_leave_share(
     context: Context, state: EngineState, pod: PodSandbox, *, is_resize: bool = False
 ) -> bool:
     """Return whether a pod must leave the share of claims free.
@@ -164,7 +164,7 @@ def _shares(
     return bool(context.policy.claims_share_percent) and (is_new or is_resize)
 
 
-def _rooms_of_pods(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
+def _earmarked_for_others(state: EngineState, pod: PodSandbox) -> Mapping[str, Room]:
     return rooms_left(state, lambda each: each.is_closed_to(pod))
 
 

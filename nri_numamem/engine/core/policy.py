@@ -58,7 +58,7 @@ class Policy:
     claims: bool = False
     """Whether resource claims choose the NUMA nodes of the containers that use them."""
     claims_share_percent: int = 0
-    """How much of each node's allocatable memory and hugepages claims get, and others do not."""
+    """Percentage of each node's memory and hugepages for claims only; 0 without a share."""
     earmarks_percent: int = 0
     """How much of the host's allocatable memory can be set aside; 0 without earmarks."""
     when_unsatisfiable: str = REJECT

@@ -45,8 +45,8 @@ class Assigned(Flat):
 @event(
     "pod_not_listed",
     Level.WARNING,
-    remedy="none: containerd could not read the state of the pod's sandbox when it started, and "
-    "the kubelet starts such a pod again. If it happens often, the host is overloaded",
+    remedy="none at first: containerd could not read the state of the pod's sandbox when it "
+    "started, and the kubelet recreates such a sandbox. If it repeats, the host is overloaded",
     kept=True,
 )
 class PodNotListed(Record):

@@ -74,9 +74,8 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
         decision = Decision(NO_PLAN, lambda: rebuild().compute_transition())
     else:
         decision = rebuild()
-    for pod in unlisted:
-        decision = decision.with_records(PodNotListed(names=pod_names(pod)))
-    return decision
+    warnings = [PodNotListed(names=pod_names(pod)) for pod in unlisted]
+    return decision.with_records(*warnings) if warnings else decision
 
 
 def _unlisted_pods(old: EngineState, event: Synchronize) -> list[PodSandbox]:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.apiserver.access import Access
+from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.earmark import Target
+from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import LateClaim, RefusedPod
 from nri_numamem.engine.core.earmarks import Beneficiary
 from nri_numamem.memorymanager.claims import Claim
@@ -65,3 +68,11 @@ def test_a_claim_has_its_nodes_when_it_is_charged(state_file: Path) -> None:
     assert found.nodes() == NodeSet([1])
     write_intents(directory, [])
     assert not found.waits()
+
+
+def test_a_pod_that_does_not_exist_yet_waits_without_a_request(state_file: Path) -> None:
+    def fail() -> Access:
+        raise AssertionError("a request")
+
+    target = Target(Beneficiary("ml", labels={"app": "train"}), NodeSet([1]), {"memory": 4096})
+    assert RefusedPod(state_file, target, Cluster(Client(fail))).waits()

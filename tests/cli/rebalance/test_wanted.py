@@ -82,9 +82,15 @@ def test_what_fits_nowhere_has_no_plan(shop: Shop, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ((), "name a refused POD, a refused --claim, or what to make room --for"),
-        (("big-x", "--for", "memory=1Gi"), "name a refused POD, a refused --claim, or what"),
-        (("--claim", "x", "--for", "memory=1Gi"), "name a refused POD, a refused --claim, or"),
+        ((), "name a POD that was refused, or give one of --claim and --for"),
+        (
+            ("big-x", "--for", "memory=1Gi"),
+            "name a POD that was refused, or give one of --claim and --for",
+        ),
+        (
+            ("--claim", "x", "--for", "memory=1Gi"),
+            "name a POD that was refused, or give one of --claim and --for",
+        ),
         (("big-x", "--label", "app=train"), "--namespace, --label: only with --for"),
         (("--for", "memory=1Gi"), "--label: name the --namespace of the pods"),
         (("--for", "memory", *SELECTION), "--label, --namespace: only with amounts"),
