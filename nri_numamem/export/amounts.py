@@ -27,7 +27,7 @@ counts them for the whole host.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.core.allowed_nodes import without_earmarks
+from nri_numamem.engine.core.allowed_nodes import all_rooms, rooms_left
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import MILLICORES, split_by_cpus
 from nri_numamem.engine.core.state import EngineState
@@ -41,6 +41,7 @@ from nri_numamem.memorymanager import (
     nodes_of,
 )
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.earmarks import Room, set_aside
 from nri_numamem.memorymanager.hugepage_pools import MaskedState
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import CpuSet, NodeSet, NumaNode
@@ -93,26 +94,33 @@ def memory_amounts(
     """Return node id -> resource -> amounts in bytes, of the nodes of the accounting.
 
     `memory` comes first, then the page sizes that the machine has pages of, ascending.
-    `pool_use` is None if the kernel's pools cannot be read; the accounting alone counts then.
+    `pool_use` is None if the kernel's pools cannot be read; the accounting alone counts then. The
+    share of claims is not available, because the amounts are for pods without claims.
     """
     is_single = context.topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
-    return _amounts(context, state, pool_use, is_single=is_single)
+    rooms = all_rooms(context, state)
+    return _amounts(context, state, pool_use, rooms, is_single=is_single)
 
 
 def single_node_amounts(
     context: Context, state: EngineState, pool_use: PoolUse | None
 ) -> Mapping[int, Mapping[str, Amounts]]:
-    """Return the amounts of memory_amounts(); available is what a container gets on one node."""
-    return _amounts(context, state, pool_use, is_single=True)
+    """Return the amounts of memory_amounts(); available is what a claim gets on one node."""
+    return _amounts(context, state, pool_use, rooms_left(state), is_single=True)
 
 
 def _amounts(
-    context: Context, state: EngineState, pool_use: PoolUse | None, *, is_single: bool
+    context: Context,
+    state: EngineState,
+    pool_use: PoolUse | None,
+    rooms: Mapping[str, Room],
+    *,
+    is_single: bool,
 ) -> Mapping[int, Mapping[str, Amounts]]:
     masked = MaskedState(state.accounting)
     if pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, pool_use)
-    accounting = without_earmarks(state, masked).state
+    accounting = set_aside(masked, rooms).state
     resources = present_resources(state.accounting)
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
     return {

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from nri_numamem.engine.core.claims import ChargedClaim
 from nri_numamem.engine.core.events import Container, StopContainer
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.export.amounts import (
     Amounts,
     CpuUse,
@@ -16,7 +18,8 @@ from nri_numamem.export.amounts import (
     running_containers,
 )
 from nri_numamem.kubelet.host_resources import Devices, KubeletResources
-from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager import PoolUse, State
+from nri_numamem.memorymanager.claims import Claim, prepare
 from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import CpuSet, Machine, NodeSet
 from tests.export.hosts import (
@@ -253,3 +256,19 @@ def test_ended_containers_do_not_run() -> None:
     pod = pod_of("a", 100 * MI)
     engine.apply(StopContainer(pod, Container("c-a", pod.sandbox_id, "main", 100 * MI)))
     assert running_containers(engine.state) == {}
+
+
+@pytest.mark.parametrize("policy", [SINGLE, BEST_EFFORT])
+def test_the_share_of_claims_is_not_available_to_pods_without_claims(policy: Policy) -> None:
+    engine = new_engine(replace(policy, claims_share_percent=25))
+    share = allocatable() // 4 // 4096 * 4096
+    claim = prepare(engine.state.accounting, "claim", {1: {"memory": share - MI}})
+    assert isinstance(claim, State)
+    charged = {"claim": ChargedClaim(Claim("claim", "ns", "claim", {}))}
+    state = replace(engine.state, accounting=claim, claims=charged)
+    found = memory_amounts(engine.context, state, None)
+    assert {node: each["memory"].available for node, each in found.items()} == {
+        0: allocatable() - share,
+        1: allocatable() - share,
+    }
+    assert found[0]["hugepages-2Mi"].available == 12 * PAGE

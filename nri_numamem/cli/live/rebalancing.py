@@ -6,7 +6,7 @@ The plugin moves nothing. A plan says which pods an operator can restart so that
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.core.allowed_nodes import left_for_claims, rooms_left
+from nri_numamem.engine.core.allowed_nodes import all_rooms
 from nri_numamem.engine.core.annotations import MOVABLE_ANNOTATION
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import format_nodes
@@ -53,8 +53,7 @@ def plan_on(
         replace(share, targets=nodes_of_partition(context, share.node_id))
         for share in shares_of(state, facts, uids)
     ]
-    last_resort = context.topology.preferences.last_resort
-    rooms = {**rooms_left(state), **left_for_claims(context, state)}
+    last_resort, rooms = context.topology.preferences.last_resort, all_rooms(context, state)
 
     def view(accounting: State) -> State:
         return set_aside(MaskedState(accounting), rooms).state

@@ -186,6 +186,11 @@ def left_for_claims(context: Context, state: EngineState) -> Mapping[str, Room]:
     return rooms
 
 
+def all_rooms(context: Context, state: EngineState) -> Mapping[str, Room]:
+    """Return the room that is set aside for pods and for claims, by an id."""
+    return {**rooms_left(state), **left_for_claims(context, state)}
+
+
 def rooms_left(
     state: EngineState, is_wanted: Callable[[Earmark], bool] = lambda _: True
 ) -> Mapping[str, Room]:
