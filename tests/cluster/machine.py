@@ -104,7 +104,7 @@ SUITE = Suite(
     guest=Path(__file__).parent / "guest",
     checks=checks_of(phases.PHASES),
     contents=_contents,
-    minutes=13,
+    minutes=35,
     variant=CRI,
     # The last two are for tests/cluster/scheduling.
     builds=tuple(
