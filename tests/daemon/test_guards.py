@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,7 +64,10 @@ def test_a_synchronize_that_takes_too_long_ends_the_connection(
         assert simulated_host.stop(process) == 0
     assert simulated_host.records("synchronize_timed_out")
     (record,) = simulated_host.records("connection_closed_by_plugin")
-    assert record["cause"] == "Synchronize took longer than 9000 ms"
+    # A call carries the time that is left when it is sent, so on a busy machine less than 10 s.
+    cause = re.fullmatch(r"Synchronize took longer than (\d+) ms", str(record["cause"]))
+    assert cause is not None
+    assert 8000 < int(cause[1]) <= 9000
 
 
 def test_a_container_that_could_not_be_recorded_ends_the_connection(

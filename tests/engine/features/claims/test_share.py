@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.core.allowed_nodes import left_for_claims
+from nri_numamem.engine.core.allowed_nodes import all_rooms, left_for_claims
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
@@ -20,6 +20,7 @@ from tests.engine.features.claims.claim_host import (
     memory_claim,
     mems,
 )
+from tests.engine.features.earmarks.earmark_host import WITH_EARMARKS, EarmarkHost, earmark
 from tests.property.late_claims import run
 
 HALF = replace(WITH_CLAIMS, claims_share_percent=50)
@@ -147,3 +148,11 @@ def test_what_is_left_of_the_share(host: ClaimHost) -> None:
     }
     without = ClaimHost(WITH_CLAIMS).engine
     assert left_for_claims(without.context, without.state) == {}
+
+
+def test_the_share_of_claims_does_not_hide_earmarks() -> None:
+    host = EarmarkHost(replace(WITH_EARMARKS, claims_share_percent=50))
+    host.make(earmark("e1", "0", 100, to="big"))
+    rooms = all_rooms(host.engine.context, host.engine.state).values()
+    found = sorted((str(room.nodes), room.amounts["memory"] // MI) for room in rooms)
+    assert found == [("0", 100), ("0", SHARE), ("1", SHARE), ("2", SHARE), ("3", SHARE)]
