@@ -67,6 +67,11 @@ class ChargedClaim:
         left = {each: user for each, user in self.users.items() if each not in ended}
         return replace(self, users=left)
 
+    def without_container(self, sandbox_id: str, name: str) -> "ChargedClaim":
+        """Return the claim without the containers of a sandbox that have this name."""
+        named = (each for each in self.users.values() if each.container == name)
+        return self.without_users(u.container_id for u in named if u.sandbox_id == sandbox_id)
+
 
 def charged(accounting: State, claims: Iterable[ChargedClaim]) -> State:
     """Return an accounting in which claims are charged that are in use; before anything else is."""

@@ -51,6 +51,15 @@ def create(context: Context, state: EngineState, event: CreateContainer) -> Deci
     """Pin a container to the nodes of its claims, or refuse it with the reason."""
     pod, container = event.pod, event.container
     names = _names(container)
+    # The kubelet creates a container again only after the former one has ended. containerd does not
+    # report the end of one that did not start because the kubelet did not wait for it.
+    state = replace(
+        state,
+        claims={
+            uid: each.without_container(pod.sandbox_id, container.name)
+            for uid, each in state.claims.items()
+        },
+    )
     found = list(_used(state, container))
     amounts = sum_of(use.amounts for use in container.claims)
     nodes = nodes_of(amounts)

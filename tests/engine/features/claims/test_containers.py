@@ -93,6 +93,17 @@ def test_claims_of_several_containers_and_pods_are_shared(host: ClaimHost) -> No
     assert host.free()[2] == 528 * MI
 
 
+def test_a_container_is_created_again_although_its_end_was_not_reported(host: ClaimHost) -> None:
+    prepared(host, CLAIM)
+    pod = host.pods["sandbox-x"]
+    for _attempt in range(2):
+        assert mems(host.use(pod, "main", uses(CLAIM), 400 * MI)) == "2"
+    (user,) = host.engine.state.claims["a"].users.values()
+    assert user.container_id == host.newest("main").container_id
+    other = host.run("y", "besteffort/")
+    assert "(the rest has pod-x/main)" in mems(host.use(other, "main", uses(CLAIM), 400 * MI))
+
+
 def test_a_container_can_use_one_request_of_a_claim(host: ClaimHost) -> None:
     claim = claim_of("a", "x", m0={0: {"memory": 300}}, m1={1: {"memory": 200}})
     prepared(host, claim)
