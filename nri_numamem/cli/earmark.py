@@ -7,7 +7,7 @@ history has its request, and the rebalancing plan the nodes. docs/rebalancing.md
 import argparse
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,10 +24,12 @@ from nri_numamem.cli.live.earmarks import earmarks_document
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.live.rebalancing import PodNames
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
+from nri_numamem.cli.parser import number_argument
 from nri_numamem.cli.render.texts import time_text
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.earmarks import Beneficiary, Earmark
 from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.numa import NodeSet
@@ -48,7 +50,7 @@ _MAKE = (
     "free yet is set aside as soon as it becomes free."
 )
 MINUTES = 10
-_MINUTES_MOST = 24 * 60
+MINUTES_MOST = 24 * 60
 _PAGE_SIZES = {"2Mi": 2 << 20, "1Gi": 1 << 30}
 
 
@@ -94,7 +96,7 @@ def _add_make_options(make: argparse.ArgumentParser) -> None:
         make.add_argument(f"--{name}", metavar="AMOUNT", dest=name, help=f"hugepages of {size}")
     make.add_argument(
         "--minutes",
-        type=minutes_argument,
+        type=number_argument(MINUTES_MOST),
         default=MINUTES,
         metavar="N",
         help="how long the room is set aside (default: %(default)s)",
@@ -158,7 +160,7 @@ def _make(args: argparse.Namespace, facts: Facts, directory: Path) -> int:
         raise UsageError("name either a POD or --label")
     if args.pod and args.namespace:
         raise UsageError("--namespace: only with --label; write NAMESPACE/NAME for a pod")
-    target = refused_pod(args, facts) if args.pod else selected_pods(args)
+    target = refused_pod(args.pod, facts, roots_of(args)) if args.pod else selected_pods(args)
     amounts = _amounts(args) or target.amounts
     nodes = _nodes(args.nodes) if args.nodes else target.nodes
     if not amounts:
@@ -198,28 +200,31 @@ def _drop(args: argparse.Namespace, directory: Path) -> int:
     return 0
 
 
-def refused_pod(args: argparse.Namespace, facts: Facts) -> Target:
+def refused_pod(
+    pod: str, facts: Facts, roots: HostRoots, movable: Collection[str] | None = None
+) -> Target:
     """Return a pod by the history: its uid, the request that was refused last, and the plan.
 
-    Raises UsageError if the history does not have the pod.
+    The plan moves only pods with the uids `movable`; None for any. Raises UsageError if the history
+    does not have the pod.
     """
     if not facts.state_file:
         raise UsageError('stateFile is "", so there is no history of refused pods')
     entries, _ = read_records(read_history(Path(facts.state_file)).entries)
     story = story_of(
-        Query.parsed(args.pod), entries, 1, skipped_lines=0, is_running=facts.holder is not None
+        Query.parsed(pod), entries, 1, skipped_lines=0, is_running=facts.holder is not None
     )
     if story.is_empty:
         similar = f"; did you mean {story.suggestion}?" if story.suggestion else ""
-        raise UsageError(f"{args.pod}: no such pod in the history{similar}")
+        raise UsageError(f"{pod}: no such pod in the history{similar}")
     if len(story.namespaces) > 1:
-        raise UsageError(f"{args.pod}: write {story.namespaces[0]}/{args.pod}")
+        raise UsageError(f"{pod}: write {story.namespaces[0]}/{pod}")
     refused = [one for one in story.containers if one.outcome is Outcome.REFUSED]
     names: Names = (refused or story.containers)[0].names
     beneficiary = Beneficiary(names.namespace, names.pod_uid, names.pod)
     if not refused:
         return Target(beneficiary, NodeSet(), {})
-    plans = plans_with(story, facts, roots_of(args))
+    plans = plans_with(story, facts, roots, movable)
     plan = plans.of(names).plan
     nodes = NodeSet() if plan is None else plan.nodes
     amounts = request_of(refused[0].decisions[0])
@@ -262,10 +267,3 @@ def _nodes(text: str) -> NodeSet:
         return NodeSet.parse(text)
     except ValueError as error:
         raise UsageError(f"--nodes: {error}") from error
-
-
-def minutes_argument(text: str) -> int:
-    """Return a number of minutes; raise ArgumentTypeError."""
-    if text.isascii() and text.isdecimal() and 0 < int(text) <= _MINUTES_MOST:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MINUTES_MOST}")

@@ -8,7 +8,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 # argparse breaks lines at hyphens, but not at this character.
@@ -97,3 +97,15 @@ def as_shown(text: str) -> str:
 
 def _protect(text: str | None) -> str | None:
     return text and re.sub(r"(?<=\S)-(?=\S)", _NON_BREAKING_HYPHEN, text)
+
+
+def number_argument(most: int) -> Callable[[str], int]:
+    """Return the type of an option: a number from 1 to `most`."""
+
+    def parse(text: str) -> int:
+        is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+        if is_short and 0 < int(text) <= most:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number from 1 to {most}")
+
+    return parse

@@ -51,12 +51,46 @@ def eviction(namespace: str, name: str, uid: str) -> bytes:
     return json.dumps(document).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterPod:
+    """A pod of the API server."""
+
+    namespace: str
+    name: str
+    uid: str
+    controller: str
+    """The uid; "" without one."""
+    priority: int
+    is_consented: bool
+
+    def __str__(self) -> str:
+        """Return the name for messages."""
+        return f"{self.namespace}/{self.name}"
+
+
+def cluster_pod(document: Mapping[str, Any]) -> ClusterPod:
+    """Return a pod of the API server; what it lacks is empty, and its priority 0."""
+    metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
+    controllers = _controllers(metadata)
+    priority = spec.get("priority")
+    return ClusterPod(
+        str(metadata.get("namespace", "")),
+        str(metadata.get("name", "")),
+        str(metadata.get("uid", "")),
+        str(controllers[0].get("uid", "")) if controllers else "",
+        priority if isinstance(priority, int) else 0,
+        _mapping(metadata.get("annotations")).get(MOVABLE_ANNOTATION) == "true",
+    )
+
+
 class Outcome(Enum):
     """What became of a request for an eviction."""
 
     DONE = "done"
     WAIT = "wait"
-    """A PodDisruptionBudget forbids it now, or the server is busy."""
+    """A PodDisruptionBudget forbids it now, or the server limits requests."""
+    UNANSWERED = "unanswered"
+    """The server failed or did not answer; the pod may be evicted."""
     GONE = "gone"
     FAILED = "failed"
 
@@ -76,8 +110,9 @@ def evicted(status: int, document: Mapping[str, Any]) -> Evicted:
         return Evicted(Outcome.DONE)
     if status == 404:
         return Evicted(Outcome.GONE, cause)
-    is_busy = status == 429 or status >= 500
-    return Evicted(Outcome.WAIT if is_busy else Outcome.FAILED, cause)
+    if status >= 500:
+        return Evicted(Outcome.UNANSWERED, cause)
+    return Evicted(Outcome.WAIT if status == 429 else Outcome.FAILED, cause)
 
 
 def obstacle(document: Mapping[str, Any], uid: str) -> str:
@@ -88,16 +123,20 @@ def obstacle(document: Mapping[str, Any], uid: str) -> str:
     annotations = _mapping(metadata.get("annotations"))
     if _MIRROR in annotations:
         return "it is a mirror pod; the kubelet creates it from a manifest file"
-    owners = [each for each in _mappings(metadata.get("ownerReferences")) if each.get("controller")]
-    if not owners:
+    controllers = _controllers(metadata)
+    if not controllers:
         return "it has no controller that would recreate it"
-    if owners[0].get("kind") == "DaemonSet":
+    if controllers[0].get("kind") == "DaemonSet":
         return "it belongs to a DaemonSet, which would recreate it on this host"
     volumes = [*_local_volumes(document)]
     if volumes and annotations.get(MOVABLE_ANNOTATION) != "true":
         consent = f'annotate the pod with {MOVABLE_ANNOTATION}: "true" to allow it'
         return f"its volume {volumes[0]} is local; {consent}"
     return ""
+
+
+def _controllers(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for each in _mappings(metadata.get("ownerReferences")) if each.get("controller")]
 
 
 def _local_volumes(document: Mapping[str, Any]) -> Iterable[str]:

@@ -57,6 +57,8 @@ class PodEvent:
     first_time: str = ""
     """When it happened first; "" for `time`."""
     count: int = 1
+    type: str = "Warning"
+    """`Warning` or `Normal`."""
 
     @property
     def name(self) -> str:
@@ -85,7 +87,7 @@ class PodEvent:
                     "name": self.pod,
                     "uid": self.pod_uid,
                 },
-                "type": "Warning",
+                "type": self.type,
                 "reason": self.reason,
                 "message": text,
                 "firstTimestamp": self.first_time or self.time,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli import rebalance as command
 from nri_numamem.cli.demo import PodSpec, RefusedError
 from nri_numamem.cli.main import main
+from nri_numamem.cli.rebalance.host import Host
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import QosClass
 from tests.cli.explain.shop import Shop
@@ -132,7 +132,7 @@ def test_an_interrupt_names_the_state(stage: Stage, monkeypatch: pytest.MonkeyPa
     def interrupt(_self: object, _seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command._Host, "sleep", interrupt)
+    monkeypatch.setattr(Host, "sleep", interrupt)
     status_, lines = stage.apply("--by-hand")
     assert status_ == 130
     assert lines[-1].startswith(
@@ -151,7 +151,7 @@ def test_a_failure_names_the_state(stage: Stage, monkeypatch: pytest.MonkeyPatch
     def fail(*_arguments: object) -> None:
         raise MachineError(Path("/sys/fs/cgroup"), "gone")
 
-    monkeypatch.setattr(command, "guaranteed_pods", fail)
+    monkeypatch.setattr("nri_numamem.cli.rebalance.host.guaranteed_pods", fail)
     status_, lines = stage.apply("--by-hand")
     assert status_ == 2
     assert lines[-2].startswith("failed; evicted: default/small; to end what is set aside: ")

@@ -172,7 +172,7 @@ def test_the_document_has_the_values() -> None:
     assert set(schema) - {"global"} == set(values)
     document = (ROOT / "docs/kubernetes.md").read_text()
     named = set(re.findall(r"`([\w.]+)`", document))
-    groups = ("image", "resources", "claims", "export", "metrics", "networkHints")
+    groups = ("image", "resources", "claims", "rebalance", "export", "metrics", "networkHints")
     deep = {f"{name}.{key}" for name in groups for key in values[name]}
     assert deep <= named
     assert set(values) - {*groups, "nri"} <= named

@@ -33,6 +33,7 @@ from nri_numamem.cli.host_arguments import (
 from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
+from nri_numamem.cli.parser import number_argument
 from nri_numamem.cli.render.texts import known_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--last",
         metavar="N",
-        type=_count,
+        type=number_argument(1000),
         default=1,
         help="show the last N decisions on each container (default: %(default)s)",
     )
@@ -133,12 +134,6 @@ def _show(story: Story, plans: Plans, output: str, state_file: Path) -> None:
     from nri_numamem.cli.render.screen import Screen, new_console  # noqa: PLC0415 - only for people
 
     show(story, plans, Screen(new_console()), time.time(), state_file)
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdecimal() and 0 < int(text) <= 1000:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
 
 
 def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:

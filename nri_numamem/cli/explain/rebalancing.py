@@ -156,13 +156,18 @@ def plans_of(story: Story, args: argparse.Namespace) -> Plans:
         return Plans(problem=str(error))
 
 
-def plans_with(story: Story, facts: Facts, roots: HostRoots) -> Plans:
-    """Return the plans, with facts that are known; raises MachineError."""
+def plans_with(
+    story: Story, facts: Facts, roots: HostRoots, movable: Collection[str] | None = None
+) -> Plans:
+    """Return the plans, with facts that are known; raises MachineError.
+
+    They move only pods with the uids `movable`; None for any.
+    """
     refused = [one for one in story.containers if _is_refused(one)]
     problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
     if problem or facts.context is None or facts.state is None:
         return Plans(problem=problem)
-    return _plans(refused, facts.context, facts.state, facts, roots)
+    return _plans(refused, facts.context, facts.state, facts, roots, movable)
 
 
 def _is_refused(story: ContainerStory) -> bool:
@@ -176,6 +181,7 @@ def _plans(
     state: EngineState,
     facts: Facts,
     roots: HostRoots,
+    movable: Collection[str] | None,
 ) -> Plans:
     resident = movable_memory(roots)
     pods = guaranteed_pods(roots.cgroup)
@@ -193,7 +199,8 @@ def _plans(
         present = Present(outside_of(context, state, facts, event, request_of(entry)))
         if not present.outside.ended:
             others = state.accounting.assignments.keys() - {names.pod_uid}
-            plan = plan_on(context, state, resident, others, placing(context, state, event))
+            moving = others if movable is None else others & set(movable)
+            plan = plan_on(context, state, resident, moving, placing(context, state, event))
             remedies = remedies_on(context, state, event, others, known)
             reserved = _reserved(context, state, request_of(entry).get(MEMORY, 0))
             present = Present(present.outside, plan, remedies, tuple(reserved))

@@ -5,7 +5,8 @@ It also writes Events of pods.
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
 object, ``nri_numamem.exporter`` keeps it in the API server up to date. ``server`` deletes it there,
 ``podresources`` serves the kubelet's PodResources API with the plugin's memory, and ``claims`` is
-the driver of resource claims, an option of ``nri-numamem agent``.
+the driver of resource claims. That is an option of ``nri-numamem agent``, as are evictions for
+refused pods (``cli.rebalance.automatic``).
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from queue import SimpleQueue
 
 from nri_numamem.apiserver.access import Access, hide_from_other_processes
 from nri_numamem.apiserver.client import Client
@@ -33,6 +35,8 @@ from nri_numamem.engine.records.export import ExportStarted, ExportStopped
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
+from nri_numamem.export.podevents import PodEvent
+from nri_numamem.export.rebalancing import Rules
 from nri_numamem.export.resourceslice import with_classes
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox, Stop
@@ -70,7 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_kubelet_arguments(parser)
     add_log_arguments(parser, "log on standard error")
     parser.set_defaults(
-        log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0], claims=False, node_allocatable=False
+        log_level=LOG_LEVELS[0],
+        log_format=LOG_FORMATS[0],
+        claims=False,
+        node_allocatable=False,
+        rebalance="none",
     )
     parser.epilog = (
         "Without --dry-run or --delete it keeps the object in the API server up to date until "
@@ -171,9 +179,19 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError("--claims needs the API server; remove --no-write")
     if args.node_allocatable and not args.claims:
         raise UsageError("--node-allocatable needs --claims; add that option")
+    _check_rebalancing(args)
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
     return _write(args, name, reserved_cpus)
+
+
+def _check_rebalancing(args: argparse.Namespace) -> None:
+    if args.rebalance == "none":
+        return
+    if not args.rebalance_namespaces:
+        raise UsageError("--rebalance needs --rebalance-namespaces; name the namespaces")
+    if args.no_write:
+        raise UsageError("--rebalance needs the API server; remove --no-write")
 
 
 def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) -> int:
@@ -223,13 +241,15 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
     emit(ExportStarted(node_name=node_name, server=server))
     notifier = Notifier(os.environ)
     mailbox = Mailbox()
-    with mailbox, serving, _driving(args, node_name, access, mailbox, emit):
+    events: SimpleQueue[PodEvent] = SimpleQueue()
+    driving = _driving(args, node_name, access, mailbox, emit)
+    with mailbox, serving, driving, _rebalancing(args, access, emit, events.put):
         if access is None:
             _wait(mailbox, notifier)
         else:
             Exporter(
                 node_name,
-                HostInputs(args, node_name, reserved_cpus),
+                HostInputs(args, node_name, reserved_cpus, events),
                 Client(access),
                 mailbox,
                 notifier,
@@ -272,6 +292,21 @@ def _driving(
     from nri_numamem.cli.export import claims  # noqa: PLC0415 - gRPC
 
     return claims.serving(args, node_name, access, mailbox.post, emit)
+
+
+def _rebalancing(
+    args: argparse.Namespace,
+    access: Callable[[], Access] | None,
+    emit: Callable[[Record], None],
+    post: Callable[[PodEvent], None],
+) -> AbstractContextManager[None]:
+    """Return a context that evicts pods for refused ones if ``--rebalance`` is given."""
+    if args.rebalance == "none" or access is None:
+        return nullcontext()
+    from nri_numamem.cli.rebalance.automatic import rebalancing  # noqa: PLC0415 - memory
+
+    rules = Rules(args.rebalance_namespaces, args.max_evictions_per_hour, 60.0 * args.cooldown)
+    return rebalancing(args, rules, access, emit, post)
 
 
 def _wait(mailbox: Mailbox, notifier: Notifier) -> None:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 
 from nri_numamem.cli.export.kubelet import read_kubelet
 from nri_numamem.cli.export.podevents import PodEvents
@@ -31,6 +32,7 @@ from nri_numamem.export.noderesourcetopology import (
     nodes_without_zone,
     zone_nodes,
 )
+from nri_numamem.export.podevents import PodEvent
 from nri_numamem.export.pods import counted_pods
 from nri_numamem.export.resourceslice import resource_slice
 from nri_numamem.exporter.loop import Reading
@@ -181,11 +183,16 @@ def _unknown_requests(
 
 
 class HostInputs:
-    """Reads the host that the options name."""
+    """Reads the host that the options name; `posted` has Events of other threads."""
 
     def __init__(
-        self, args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None
+        self,
+        args: argparse.Namespace,
+        node_name: str,
+        reserved_cpus: CpuSet | None,
+        posted: SimpleQueue[PodEvent],
     ) -> None:
+        self._posted = posted
         self._args = args
         self._node_name = node_name
         self._reserved_cpus = reserved_cpus
@@ -211,15 +218,22 @@ class HostInputs:
         if self._pod_events is None:
             return reading
         try:
-            return replace(reading, events=self._pod_events.read(collected.state_file))
+            found = self._pod_events.read(collected.state_file)
+            return replace(reading, events=(*found, *self._taken()))
         except OSError as error:
             text = f"no Events of pods: cannot read the history: {reason_of(error)}"
             return replace(reading, problems=(*problems, Problem(Input.HISTORY, text)))
+
+    def _taken(self) -> Iterator[PodEvent]:
+        """Yield the Events that other threads have posted."""
+        while not self._posted.empty():
+            yield self._posted.get()
 
     def _stamps(self) -> Iterator[Hashable]:
         yield tuple(map(_file_stamp, self._files))
         if self._pod_events is not None:
             yield tuple(map(_file_stamp, self._pod_events.files))
+            yield self._posted.qsize()
         try:
             yield frozenset(guaranteed_pods(self._roots.cgroup))
             yield frozenset(other_pods(self._roots.cgroup))

@@ -10,8 +10,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from nri_numamem.apiserver.kubeconfig import read_kubeconfig
 from nri_numamem.cli.decisions.outcomes import amounts_text
 from nri_numamem.cli.earmark import (
     MINUTES,
+    MINUTES_MOST,
     Target,
     add_selection_arguments,
-    minutes_argument,
     refused_pod,
 )
 from nri_numamem.cli.host_arguments import roots_of
@@ -32,17 +31,15 @@ from nri_numamem.cli.live.collect import add_arguments as add_host_arguments
 from nri_numamem.cli.live.collect import collect_accounting
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.live.rebalancing import sentence
-from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Plan, Result, Victim
+from nri_numamem.cli.parser import number_argument
+from nri_numamem.cli.rebalance.carry_out import Plan, Result
 from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import Followed, LateClaim, RefusedPod
+from nri_numamem.cli.rebalance.host import Host, victims_of
 from nri_numamem.cli.rebalance.late_claim import late_claim
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.engine.core.providers import format_nodes
-from nri_numamem.export.evictions import Evicted, Outcome
-from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.observe.earmark_files import EarmarkFileError
 
@@ -91,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--minutes",
-        type=minutes_argument,
+        type=number_argument(MINUTES_MOST),
         default=MINUTES,
         metavar="N",
         help="end if nothing changes for so long (default: %(default)s)",
@@ -129,63 +126,12 @@ def _target(args: argparse.Namespace, facts: Facts) -> Target:
     if not args.wanted and (args.namespace or args.label):
         raise UsageError("--namespace, --label: only with --for")
     if args.pod:
-        return refused_pod(args, facts)
+        return refused_pod(args.pod, facts, roots_of(args))
     if args.claim:
         return late_claim(args, facts)
     from nri_numamem.cli.rebalance.wanted import wanted_pod  # noqa: PLC0415 - reads the host
 
     return wanted_pod(args)
-
-
-@dataclass(slots=True)
-class _Host:
-    """The host, the plugin and the API server for a plan."""
-
-    args: argparse.Namespace
-    directory: Path
-    target: Target
-    uid: str
-    """Of the earmark."""
-    cluster: Cluster | None
-    followed: Followed
-    waits_s: float
-
-    def obstacle(self, victim: Victim) -> str:
-        return "" if self.cluster is None else self.cluster.obstacle(victim)
-
-    def grace_s(self, victim: Victim) -> float:
-        return 0.0 if self.cluster is None else self.cluster.grace_s(victim)
-
-    def evict(self, victim: Victim) -> Evicted:
-        if self.cluster is None:
-            _say(f"now run: kubectl delete pod --namespace {victim.namespace} {victim.name}")
-            return Evicted(Outcome.DONE)
-        return self.cluster.evict(victim)
-
-    def is_gone(self, victim: Victim) -> bool:
-        root = roots_of(self.args).cgroup
-        return victim.uid not in guaranteed_pods(root).keys() | other_pods(root).keys()
-
-    def runs(self) -> bool:
-        return bool(self.followed.nodes())
-
-    def waits(self) -> bool:
-        return self.followed.waits()
-
-    def set_aside(self) -> str:
-        room = Room(self.target.nodes, self.target.amounts)
-        expires_s = int(time.time() + self.waits_s + MARGIN_S)
-        made = Earmark(self.uid, room, self.target.beneficiary, expires_s)
-        return earmark_requests.set_aside(self.directory, made)
-
-    def drop(self) -> None:
-        earmark_requests.end(self.directory, [self.uid])
-
-    def now_s(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebalancing) -> int:
@@ -196,8 +142,9 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     followed: Followed = RefusedPod(state_file, target, cluster)
     if args.claim:
         followed = LateClaim(state_file, target)
-    host = _Host(args, directory, target, uid, cluster, followed, 60.0 * args.minutes)
-    plan = Plan(_victims(found, target), host, _say, waits_for_pod=not args.wanted)
+    cgroup_root, waits_s = roots_of(args).cgroup, 60.0 * args.minutes
+    host = Host(cgroup_root, directory, target, uid, cluster, followed, waits_s, _say)
+    plan = Plan(victims_of(found, target), host, _say, waits_for_pod=not args.wanted)
     _say(
         f"setting aside {amounts_text(target.amounts)} on {format_nodes(target.nodes)} for "
         f"{target.beneficiary}"
@@ -234,17 +181,6 @@ def _state_of(plan: Plan, uid: str) -> str:
         return "no pod was evicted"
     pods = ", ".join(map(str, plan.evicted))
     return f"evicted: {pods}; to end what is set aside: nri-numamem earmark drop {uid}"
-
-
-def _victims(found: Rebalancing, target: Target) -> Sequence[Victim]:
-    """Return the pods of a plan; raise UsageError for one whose name is unknown."""
-    victims: list[Victim] = []
-    for move in found.moves:
-        uid = move.share.uid
-        if uid not in target.pods:
-            raise UsageError(f"the name of the pod {uid} is unknown; restart it by hand")
-        victims.append(Victim(uid, *target.pods[uid], move.share.node_id, move.target))
-    return victims
 
 
 def _access(kubeconfig: Path | None) -> Callable[[], Access]:

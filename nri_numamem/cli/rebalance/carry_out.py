@@ -161,7 +161,7 @@ class Plan:
             found = self._around.evict(victim)
             if found.outcome is Outcome.FAILED:
                 raise _EndedError(Result.REFUSED, f"{victim} is not evicted: {found.cause}")
-            if found.outcome is not Outcome.WAIT:
+            if found.outcome not in (Outcome.WAIT, Outcome.UNANSWERED):
                 self._progressed()
                 self._say(f"evicted {victim}; waiting until it ends")
                 return

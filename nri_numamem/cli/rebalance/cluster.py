@@ -8,8 +8,10 @@ from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Client, Request, RequestError
 from nri_numamem.cli.rebalance.carry_out import Victim
 from nri_numamem.export.evictions import (
+    ClusterPod,
     Evicted,
     Outcome,
+    cluster_pod,
     evicted,
     eviction,
     eviction_path,
@@ -37,8 +39,13 @@ class Cluster:
 
     def obstacle(self, victim: Victim) -> str:
         """Return why a pod must not be evicted; "" if it may."""
+        problem = self.read(victim.namespace, victim.name, victim.uid)
+        return problem or obstacle(self._pods[victim.uid], victim.uid)
+
+    def read(self, namespace: str, name: str, uid: str) -> str:
+        """Read a pod for pod(); return why that failed, "" if it did not."""
         try:
-            answer = self._get(victim.namespace, victim.name)
+            answer = self._get(namespace, name)
         except (RequestError, AccessError) as error:
             return str(error)
         if answer.status == 404:
@@ -46,8 +53,12 @@ class Cluster:
         if answer.status != 200:
             cause = evicted(answer.status, answer.document).cause
             return f"the API server does not show it: {cause}"
-        self._pods[victim.uid] = answer.document
-        return obstacle(answer.document, victim.uid)
+        self._pods[uid] = answer.document
+        return ""
+
+    def pod(self, uid: str) -> ClusterPod:
+        """Return a pod that was read; its uid differs if another one has its name now."""
+        return cluster_pod(self._pods[uid])
 
     def grace_s(self, victim: Victim) -> float:
         """Return how long a pod may take to end."""
@@ -62,7 +73,7 @@ class Cluster:
         try:
             answer = self._client.send(Request("POST", path, body, _JSON))
         except (RequestError, AccessError) as error:
-            return Evicted(Outcome.WAIT, str(error))
+            return Evicted(Outcome.UNANSWERED, str(error))
         if answer.status == 409:  # the pod with this uid has gone
             return Evicted(Outcome.GONE)
         return evicted(answer.status, answer.document)

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from nri_numamem.engine.records.common import Cause, Remedy
+from nri_numamem.engine.records.common import Cause, PodNames, Remedy
 from nri_numamem.engine.records.record import AlternateLevel, Level, Record, event
+from nri_numamem.numa import NodeSet
 
 NodeName = Annotated[str, "name of the Node object, and of the NodeResourceTopology"]
 Input = Annotated[
@@ -213,6 +214,51 @@ class DeletedClaimReleased(Record):
     claim: ClaimName
     namespace: ClaimNamespace
     claim_uid: ClaimUid
+
+
+@event("rebalancing_began")
+class RebalancingBegan(Record):
+    """The agent sets room aside for a refused pod, and evicts others for it."""
+
+    names: PodNames
+    nodes: Annotated[NodeSet, "NUMA nodes on which the pod then fits"]
+    evictions: Annotated[tuple[str, ...], "the pods to evict, as NAMESPACE/NAME"]
+    earmark: Annotated[str, "uid of the earmark"]
+
+
+@event(
+    "rebalancing_ended",
+    alternate=AlternateLevel(Level.WARNING, "the refused pod does not run"),
+)
+class RebalancingEnded(Record):
+    """A plan of the agent has ended."""
+
+    names: PodNames
+    result: Annotated[
+        str,
+        "done: the pod runs; refused: an eviction or the room was refused, or the pod was deleted; "
+        "expired: nothing changed for 10 min; stopped: the agent has stopped",
+    ]
+    cause: Annotated[str | None, "why the pod does not run"] = None
+    evicted: Annotated[tuple[str, ...], "the pods that were evicted, as NAMESPACE/NAME"] = ()
+
+
+@event("rebalancing_declined")
+class RebalancingDeclined(Record):
+    """The agent evicts no pod for a refused one; it is considered again after 5 min. An equal cause
+    is not recorded again for the pod.
+    """
+
+    names: PodNames
+    cause: Cause
+
+
+@event("rebalancing_failed", Level.WARNING, remedy="see `cause`")
+class RebalancingFailed(Record):
+    """The agent cannot look for refused pods. An equal failure is not recorded again."""
+
+    cause: Cause
+    exception: Annotated[str | None, "traceback, if the cause is a bug"] = None
 
 
 @event("podresources_started")

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -277,7 +278,7 @@ def test_cgroups_that_cannot_be_read(host: ExportHost) -> None:
 def _inputs(host: ExportHost) -> HostInputs:
     parser = argparse.ArgumentParser()
     export.add_arguments(parser)
-    return HostInputs(parser.parse_args(host.arguments()), "worker-1", None)
+    return HostInputs(parser.parse_args(host.arguments()), "worker-1", None, SimpleQueue())
 
 
 def state(host: ExportHost) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_the_files_of_the_plugin(tmp_path: Path) -> None:
 def _inputs(host: ExportHost) -> HostInputs:
     parser = argparse.ArgumentParser()
     export.add_arguments(parser)
-    return HostInputs(parser.parse_args(host.arguments()), "worker-1", None)
+    return HostInputs(parser.parse_args(host.arguments()), "worker-1", None, SimpleQueue())
 
 
 def test_a_reading_of_the_host_has_the_new_events(host: ExportHost, inputs: HostInputs) -> None:

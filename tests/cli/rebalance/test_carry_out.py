@@ -107,6 +107,18 @@ def test_pods_are_evicted_one_after_the_other() -> None:
     assert world.dropped
 
 
+def test_without_an_answer_an_eviction_is_requested_again() -> None:
+    world = World()
+    answers = [Evicted(Outcome.UNANSWERED, "no answer")] * 2
+    evict = world.evict
+    world.evict = lambda victim: (  # type: ignore[method-assign]
+        answers.pop() if answers else evict(victim)
+    )
+    plan = world.plan(FIRST)
+    assert plan.carry_out() is Result.DONE
+    assert world.said[0] == "shop/redis-0 cannot be evicted yet: no answer"
+
+
 def test_an_obstacle_of_any_pod_comes_before_everything() -> None:
     world = World(obstacles={"u2": "it has no controller"})
     plan = world.plan()

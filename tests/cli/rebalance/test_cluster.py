@@ -70,7 +70,7 @@ def test_an_obstacle_names_the_reason(api: KubernetesApi, cluster: Cluster) -> N
     assert cluster.obstacle(VICTIM) == "the API server does not have it"
     api.stop()
     assert "Connection refused" in cluster.obstacle(VICTIM)
-    assert cluster.evict(VICTIM).outcome is Outcome.WAIT
+    assert cluster.evict(VICTIM).outcome is Outcome.UNANSWERED
     assert "Connection refused" in cluster.evict(VICTIM).cause
 
 
@@ -106,3 +106,11 @@ def test_a_pod_exists_until_the_server_says_otherwise(
 def test_a_deleted_pod_does_not_exist(api: KubernetesApi, cluster: Cluster) -> None:
     api.pods.clear()
     assert not cluster.exists("shop", "redis-0", "u1")
+
+
+def test_a_pod_that_was_read_is_known(api: KubernetesApi, cluster: Cluster) -> None:
+    assert cluster.read("shop", "redis-0", "u1") == ""
+    assert cluster.pod("u1").uid == "u1"
+    api.pods["shop/redis-0"] = pod(uid="u2")
+    assert cluster.read("shop", "redis-0", "u1") == ""
+    assert cluster.pod("u1").uid == "u2"

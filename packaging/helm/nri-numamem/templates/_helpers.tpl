@@ -36,5 +36,12 @@ limits:
 {{- $claims := dict "enabled" true "hookProgram" "/opt/nri-numamem/bin/claim-hook" }}
 {{- $config = mustMergeOverwrite $config (dict "claims" $claims) }}
 {{- end }}
+{{- if ne .Values.rebalance.policy "none" }}
+{{- $config = mustMergeOverwrite $config (dict "earmarks" (dict "enabled" true)) }}
+{{- end }}
 {{- toYaml $config }}
+{{- end }}
+
+{{- define "nri-numamem.hasAgent" -}}
+{{- if or .Values.export.enabled .Values.claims.enabled (ne .Values.rebalance.policy "none") }}true{{- end }}
 {{- end }}

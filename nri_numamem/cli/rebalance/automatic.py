@@ -1,0 +1,295 @@
+"""Rebalancing by the agent: it looks for refused pods, and carries out one plan at a time.
+
+``export.rebalancing`` has the rules. A plan of the agent moves only pods that consent, and ends
+when a PodDisruptionBudget forbids an eviction. If the agent stops, the plan ends with it: the
+earmark keeps the room for the refused pod until its time is over.
+"""
+
+import argparse
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from nri_numamem.apiserver.access import Access
+from nri_numamem.apiserver.client import Client
+from nri_numamem.cli.decisions.names import Names
+from nri_numamem.cli.decisions.unplaced import refused_now
+from nri_numamem.cli.earmark import Target, refused_pod
+from nri_numamem.cli.host_arguments import roots_of
+from nri_numamem.cli.live import earmark_requests
+from nri_numamem.cli.live.collect import collect_accounting
+from nri_numamem.cli.live.facts import Facts, pod_names
+from nri_numamem.cli.rebalance.carry_out import Plan, Result, Victim
+from nri_numamem.cli.rebalance.cluster import Cluster
+from nri_numamem.cli.rebalance.followed import RefusedPod
+from nri_numamem.cli.rebalance.host import Host, victims_of
+from nri_numamem.cli.rebalance.past_file import PastFile
+from nri_numamem.cli.render.texts import format_time
+from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.common import PodNames
+from nri_numamem.engine.records.export import (
+    RebalancingBegan,
+    RebalancingDeclined,
+    RebalancingEnded,
+    RebalancingFailed,
+)
+from nri_numamem.engine.records.record import Record
+from nri_numamem.export.evictions import ClusterPod, Evicted, Outcome
+from nri_numamem.export.podevents import PodEvent
+from nri_numamem.export.rebalancing import Rules
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.observe.earmark_files import EarmarkFileError
+from nri_numamem.observe.files import reason_of, traceback_of
+from nri_numamem.observe.threads import start_thread
+
+LOOK_S = 10.0
+RETRY_S = 300.0
+"""Until a refused pod, or one that must not be evicted, is considered again."""
+WAITS_S = 600.0
+"""How long a plan waits for a change."""
+STOP_S = 5.0
+"""For a request or a search that has begun when the agent stops; its plan ends with the process."""
+
+
+class _StoppedError(Exception):
+    """The agent stops."""
+
+
+@contextmanager
+def rebalancing(
+    args: argparse.Namespace,
+    rules: Rules,
+    access: Callable[[], Access],
+    emit: Callable[[Record], None],
+    post: Callable[[PodEvent], None],
+) -> Iterator[None]:
+    """Look for refused pods on a thread until the context ends."""
+    rebalancer = Rebalancer(args, rules, Cluster(Client(access)), emit, post)
+    thread = start_thread(rebalancer.run, "rebalancing")
+    try:
+        yield
+    finally:
+        rebalancer.is_over.set()
+        thread.join(STOP_S)
+
+
+@dataclass(slots=True)
+class _Steps(Host):
+    """The steps of a plan, which follow the rules."""
+
+    cluster: Cluster
+    rules: Rules = field(kw_only=True)
+    past: PastFile = field(kw_only=True)
+    refused: ClusterPod = field(kw_only=True)
+    is_over: Event = field(kw_only=True)
+    post: Callable[[PodEvent], None] = field(kw_only=True)
+
+    def obstacle(self, victim: Victim) -> str:
+        """Return why a pod must not be evicted, also by the rules; "" if it may."""
+        found = self.cluster.obstacle(victim)
+        if found:
+            return found
+        pod, now_s = self.cluster.pod(victim.uid), time.time()
+        return self.past.read().why_not_evicted(self.rules, now_s, self.refused, pod)
+
+    def evict(self, victim: Victim) -> Evicted:
+        """Record and request an eviction; a budget that forbids it ends the plan."""
+        past, pod = self.past.read(), self.cluster.pod(victim.uid)
+        self.past.write(past.evicted(time.time(), pod, self.rules))
+        found = self.cluster.evict(victim)
+        if found.outcome is Outcome.WAIT:
+            return Evicted(Outcome.FAILED, found.cause)
+        if found.outcome is Outcome.DONE:
+            message = (
+                f"evicted to make room on {format_nodes(self.target.nodes)} for {self.refused}; "
+                f"it fits on node {victim.target} of this host"
+            )
+            self.post(pod_event(pod, self.uid, message))
+        return found
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; raise _StoppedError if the agent stops."""
+        if self.is_over.wait(seconds):
+            raise _StoppedError
+
+
+def pod_event(pod: ClusterPod, key: str, message: str, *, is_warning: bool = False) -> PodEvent:
+    """Return an Event of now."""
+    now_s, kind = time.time(), "Warning" if is_warning else "Normal"
+    return PodEvent(
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        key,
+        "NUMAMemoryRebalanced",
+        message,
+        format_time(now_s),
+        now_s,
+        type=kind,
+    )
+
+
+class Rebalancer:
+    """Carries out plans for refused pods, on one thread."""
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        rules: Rules,
+        cluster: Cluster,
+        emit: Callable[[Record], None],
+        post: Callable[[PodEvent], None],
+    ) -> None:
+        self.is_over = Event()
+        self._args = args
+        self._rules = rules
+        self._cluster = cluster
+        self._emit = emit
+        self._post = post
+        self._failure = ""
+        self._declined: dict[str, str] = {}
+        """Uid of a refused pod -> why no pod is evicted for it, as recorded last."""
+        self._later_s: dict[str, float] = {}
+        """Uid of a pod -> monotonic time until which it is not considered."""
+
+    def run(self) -> None:
+        """Look until the agent stops."""
+        while not self.is_over.wait(LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Carry out a plan for one refused pod, if there is one."""
+        failure, exception = "", None
+        try:
+            self._look()
+        except _StoppedError:
+            return
+        except (UsageError, MachineError, EarmarkFileError) as error:
+            failure = str(error)
+        except OSError as error:
+            failure = f"{error.filename}: {reason_of(error)}; see docs/rebalancing.md"
+        except Exception as error:  # noqa: BLE001 - claims and exports must go on
+            failure, exception = repr(error), traceback_of(error)
+        if failure and failure != self._failure:
+            self._emit(RebalancingFailed(cause=failure, exception=exception))
+        self._failure = failure
+
+    def _look(self) -> None:
+        facts = collect_accounting(self._args)
+        directory = earmark_requests.directory_of(facts)
+        refused = refused_now(Path(facts.state_file), roots_of(self._args).cgroup)
+        wanted = [each for each in refused if each.names.namespace in self._rules.namespaces]
+        self._forget_others({each.names.pod_uid for each in wanted})
+        for each in sorted(wanted, key=lambda found: found.refusals.first_s):
+            uid = each.names.pod_uid
+            if not each.is_present or uid in self._later_s:
+                continue
+            self._later_s[uid] = time.monotonic() + RETRY_S
+            cause = self._make_room(each.names, facts, directory)
+            if not cause:
+                return
+            if self._declined.get(uid) != cause:
+                self._declined[uid] = cause
+                self._emit(RebalancingDeclined(names=_names(each.names), cause=cause))
+
+    def _forget_others(self, refused: Collection[str]) -> None:
+        now_s = time.monotonic()
+        self._later_s = {uid: until for uid, until in self._later_s.items() if until > now_s}
+        self._declined = {uid: why for uid, why in self._declined.items() if uid in refused}
+
+    def _make_room(self, names: Names, facts: Facts, directory: Path) -> str:
+        """Carry out the plan for a pod; return why no pod is evicted for it, "" if it began."""
+        cluster, rules, past = self._cluster, self._rules, PastFile(Path(facts.state_file))
+        problem = cluster.read(names.namespace, names.pod, names.pod_uid)
+        if problem or facts.state is None:
+            return problem or facts.state_problem
+        refused, now_s = cluster.pod(names.pod_uid), time.time()
+        if refused.uid != names.pod_uid:
+            return "it was recreated in the meantime"
+        cause = past.read().why_no_plan(rules, now_s, refused)
+        if cause:
+            return cause
+        movable = self._movable(facts.state)
+        target = refused_pod(refused.uid, facts, roots_of(self._args), movable)
+        if target.plan is None or not target.plan.moves:
+            fits_now = target.plan is not None and target.plan.fits_now
+            return "it fits now" if fits_now else "there is no plan with pods that consent"
+        victims = victims_of(target.plan, target)
+        cause = past.read().why_too_many(rules, now_s, len(victims))
+        if cause:
+            return cause
+        steps = self._steps(facts, directory, target, refused)
+        for victim in victims:
+            cause = steps.obstacle(victim)
+            if cause:
+                # The next search is soon, and for a plan without this pod.
+                self._later_s[victim.uid] = self._later_s.pop(refused.uid)
+                return f"{victim} is not evicted: {cause}"
+        past.write(past.read().begun(now_s, refused))
+        self._carry_out(names, steps, victims)
+        return ""
+
+    def _movable(self, state: EngineState) -> frozenset[str]:
+        """Return the uids of the pods that consent, and are considered now."""
+        kept = {
+            key[0] for key, each in state.holders.items() if not (each.is_movable or each.ended)
+        }
+        return frozenset(
+            uid
+            for uid, (namespace, _) in pod_names(state).items()
+            if namespace in self._rules.namespaces and uid not in kept | self._later_s.keys()
+        )
+
+    def _steps(self, facts: Facts, directory: Path, target: Target, refused: ClusterPod) -> _Steps:
+        state_file = Path(facts.state_file)
+        return _Steps(
+            roots_of(self._args).cgroup,
+            directory,
+            target,
+            f"rebalancing-{secrets.token_hex(4)}",
+            self._cluster,
+            RefusedPod(state_file, target, self._cluster),
+            WAITS_S,
+            lambda _text: None,
+            rules=self._rules,
+            past=PastFile(state_file),
+            refused=refused,
+            is_over=self.is_over,
+            post=self._post,
+        )
+
+    def _carry_out(self, names: Names, steps: _Steps, victims: Sequence[Victim]) -> None:
+        """Carry out a plan, record its end, and post the Event of the refused pod."""
+        nodes, pods, shown = steps.target.nodes, tuple(map(str, victims)), _names(names)
+        self._emit(RebalancingBegan(names=shown, nodes=nodes, evictions=pods, earmark=steps.uid))
+        plan, result, cause = Plan(victims, steps, steps.say), "stopped", "the agent stops"
+        try:
+            result, cause = plan.carry_out().value, plan.cause
+        except (UsageError, MachineError, EarmarkFileError, OSError) as error:
+            result, cause = Result.REFUSED.value, str(error)
+            raise
+        finally:
+            evicted, is_done = tuple(map(str, plan.evicted)), result == Result.DONE.value
+            self._emit(
+                RebalancingEnded(
+                    names=shown,
+                    result=result,
+                    cause=cause or None,
+                    evicted=evicted,
+                    alternate=not is_done,
+                )
+            )
+            if evicted:
+                how = f"it runs on {format_nodes(nodes)}" if is_done else f"it waits: {cause}"
+                message = f"evicted for it: {', '.join(evicted)}; {how}"
+                self._post(pod_event(steps.refused, steps.uid, message, is_warning=not is_done))
+
+
+def _names(names: Names) -> PodNames:
+    return PodNames(pod=names.pod, namespace=names.namespace, pod_uid=names.pod_uid)

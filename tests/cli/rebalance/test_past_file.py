@@ -1,0 +1,34 @@
+"""The file of what the agent has evicted."""
+
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.rebalance.past_file import PastFile
+from nri_numamem.config.errors import UsageError
+from nri_numamem.export.rebalancing import Past, PastEviction
+
+
+def test_it_is_beside_the_state_file(tmp_path: Path) -> None:
+    file = PastFile(tmp_path / "nri_numamem_state")
+    assert file.path == tmp_path / "rebalancing" / "past.json"
+    assert file.read() == Past()
+    past = Past(evictions=(PastEviction(5.0, "c"),))
+    file.write(past)
+    assert file.read() == past
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert file.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    file = PastFile(tmp_path / "nri_numamem_state")
+    file.path.parent.mkdir()
+    file.path.write_text("{")
+    with pytest.raises(UsageError, match=r"past.json: not JSON: .*; remove the file"):
+        file.read()
+    file.path.unlink()
+    file.path.mkdir()
+    with pytest.raises(UsageError, match=r"past.json: .*; run the agent as root"):
+        file.read()
+    with pytest.raises(UsageError, match=r"past.json: .*; let the agent write there"):
+        file.write(Past())

@@ -1,0 +1,149 @@
+"""The rules by which the agent evicts pods, and the file of what it has done."""
+
+from dataclasses import replace
+
+import pytest
+
+from nri_numamem.engine.core.annotations import MOVABLE_ANNOTATION
+from nri_numamem.export.evictions import ClusterPod, cluster_pod
+from nri_numamem.export.rebalancing import (
+    HOUR_S,
+    MOST,
+    Past,
+    PastError,
+    PastEviction,
+    PastPlan,
+    Rules,
+    from_bytes,
+    to_bytes,
+)
+
+RULES = Rules(frozenset({"ml", "shop"}), evictions_per_hour=3, cooldown_s=600.0)
+BIG = ClusterPod("ml", "big", "u-big", "c-big", 10, is_consented=False)
+SMALL = ClusterPod("shop", "small", "u-small", "c-small", 10, is_consented=True)
+NOW_S = 1e9
+
+
+def test_a_namespace_has_one_plan_in_a_cooldown() -> None:
+    past = Past().begun(NOW_S, BIG)
+    other = replace(BIG, uid="u2", controller="c2", name="big-2")
+    assert Past().why_no_plan(RULES, NOW_S, BIG) == ""
+    assert past.why_no_plan(RULES, NOW_S + 1, other) == (
+        "ml had a plan before; the next one in 10 min"
+    )
+    assert past.why_no_plan(RULES, NOW_S + 599.9, other).endswith("in 1 min")
+    assert past.why_no_plan(RULES, NOW_S + 600, other) == ""
+    assert past.why_no_plan(RULES, NOW_S, SMALL) == ""
+    assert past.why_no_plan(RULES, NOW_S, replace(BIG, namespace="x")) == (
+        "the namespace x is not in the list"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "cause"),
+    [
+        (SMALL, ""),
+        (replace(SMALL, namespace="x"), "the namespace x is not in the list"),
+        (
+            replace(SMALL, is_consented=False),
+            f'it lacks the annotation {MOVABLE_ANNOTATION}: "true"',
+        ),
+        (replace(SMALL, priority=11), "its priority 11 is higher than 10 of ml/big"),
+        (replace(SMALL, priority=9), ""),
+    ],
+)
+def test_the_pods_decide(pod: ClusterPod, cause: str) -> None:
+    assert Past().why_not_evicted(RULES, NOW_S, BIG, pod) == cause
+
+
+def test_a_beneficiary_is_no_victim() -> None:
+    past = Past().begun(NOW_S, SMALL)
+    cause = "pods were evicted for it, or for another one of its controller"
+    sibling = replace(SMALL, uid="u2")
+    assert past.why_not_evicted(RULES, NOW_S, BIG, SMALL) == cause
+    assert past.why_not_evicted(RULES, NOW_S, BIG, sibling) == cause
+    later_s = NOW_S + RULES.cooldown_s
+    assert past.why_not_evicted(RULES, later_s, BIG, SMALL) == cause
+    assert past.why_not_evicted(RULES, later_s, BIG, sibling) == ""
+    bare = Past().begun(NOW_S, replace(SMALL, uid="u3", controller=""))
+    assert bare.why_not_evicted(RULES, NOW_S, BIG, replace(SMALL, controller="")) == ""
+
+
+def test_a_controller_has_one_eviction_in_a_cooldown() -> None:
+    past = Past().evicted(NOW_S, SMALL, RULES)
+    replacement = replace(SMALL, uid="u2")
+    assert past.why_not_evicted(RULES, NOW_S + 599, BIG, replacement) == (
+        "a pod of its controller was evicted before"
+    )
+    assert past.why_not_evicted(RULES, NOW_S + 600, BIG, replacement) == ""
+    assert past.why_not_evicted(RULES, NOW_S, BIG, replace(SMALL, controller="c2")) == ""
+
+
+def test_evictions_of_an_hour_are_counted() -> None:
+    past = Past().evicted(NOW_S, SMALL, RULES).evicted(NOW_S + 1, SMALL, RULES)
+    assert past.why_too_many(RULES, NOW_S + 2, 1) == ""
+    assert past.why_too_many(RULES, NOW_S + 2, 2) == "2 of 3 evictions of an hour are used"
+    assert past.why_too_many(RULES, NOW_S + HOUR_S, 2) == ""
+
+
+def test_what_no_rule_needs_is_forgotten() -> None:
+    past = Past().evicted(NOW_S, SMALL, RULES)
+    assert len(past.evicted(NOW_S + HOUR_S - 1, SMALL, RULES).evictions) == 2
+    assert len(past.evicted(NOW_S + HOUR_S, SMALL, RULES).evictions) == 1
+    long = replace(RULES, cooldown_s=2 * HOUR_S)
+    assert len(past.evicted(NOW_S + HOUR_S, SMALL, long).evictions) == 2
+    for number in range(MOST + 1):
+        past = past.begun(NOW_S, replace(BIG, uid=str(number)))
+    assert [past.plans[0].uid, len(past.plans)] == ["1", MOST]
+
+
+def test_the_file_has_everything() -> None:
+    past = Past(
+        (PastPlan(NOW_S, "ml", "u", "c"), PastPlan(NOW_S + 1, "ml", "v", "")),
+        (PastEviction(NOW_S, "c"),),
+    )
+    assert from_bytes(to_bytes(past), NOW_S + 1) == past
+    assert from_bytes(to_bytes(Past()), NOW_S) == Past()
+
+
+def test_a_time_in_the_future_is_now() -> None:
+    past = Past((PastPlan(NOW_S, "ml", "u", "c"),), (PastEviction(NOW_S, "c"),))
+    restored = from_bytes(to_bytes(past), NOW_S - 500)
+    assert restored.plans[0].time_s == restored.evictions[0].time_s == NOW_S - 500
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "not a document of version 1"),
+        (b'{"version":2}', "not a document of version 1"),
+        (b'{"version":1,"plans":[]}', "plans and evictions must be lists"),
+        (b'{"version":1,"plans":[],"evictions":[[1.0]]}', r"not a row of 2 values: \[1.0\]"),
+        (b'{"version":1,"plans":[[1.0,"a","b",3]],"evictions":[]}', "not a row of 4 values"),
+        (b'{"version":1,"plans":[],"evictions":[7]}', "not a row of 2 values: 7"),
+    ],
+)
+def test_another_file_is_an_error(data: bytes, text: str) -> None:
+    with pytest.raises(PastError, match=text):
+        from_bytes(data, NOW_S)
+
+
+def test_a_pod_of_the_api_server() -> None:
+    owners = [{"uid": "c1"}, {"uid": "c2", "controller": True}]
+    document = {
+        "metadata": {
+            "namespace": "shop",
+            "name": "small",
+            "uid": "u",
+            "annotations": {MOVABLE_ANNOTATION: "true"},
+            "ownerReferences": owners,
+        },
+        "spec": {"priority": 7},
+    }
+    assert cluster_pod(document) == ClusterPod("shop", "small", "u", "c2", 7, is_consented=True)
+    assert str(cluster_pod(document)) == "shop/small"
+    empty = ClusterPod("", "", "", "", 0, is_consented=False)
+    assert cluster_pod({}) == empty
+    assert cluster_pod({"metadata": {"ownerReferences": "x"}, "spec": {"priority": "9"}}) == empty
