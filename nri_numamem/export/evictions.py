@@ -18,7 +18,7 @@ Sources: k8s.io/api/policy/v1, Eviction; kubectl drain, which has the same excep
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -62,6 +62,7 @@ class ClusterPod:
     """The uid; "" without one."""
     priority: int
     is_consented: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the name for messages."""
@@ -80,6 +81,7 @@ def cluster_pod(document: Mapping[str, Any]) -> ClusterPod:
         str(controllers[0].get("uid", "")) if controllers else "",
         priority if isinstance(priority, int) else 0,
         _mapping(metadata.get("annotations")).get(MOVABLE_ANNOTATION) == "true",
+        {key: str(value) for key, value in _mapping(metadata.get("labels")).items()},
     )
 
 

@@ -56,9 +56,10 @@ class PastPlan:
 
 @dataclass(frozen=True, slots=True)
 class PastEviction:
-    """An eviction that was requested."""
+    """An eviction that was requested, once or several times."""
 
     time_s: float
+    uid: str
     controller: str
 
 
@@ -76,9 +77,11 @@ class Past:
 
     def evicted(self, now_s: float, pod: ClusterPod, rules: Rules) -> "Past":
         """Return the past with an eviction, and without those that no rule counts any more."""
+        if any(each.uid == pod.uid for each in self.evictions):
+            return self  # it was requested before, without an answer
         kept_s = max(HOUR_S, rules.cooldown_s)
         kept = [each for each in self.evictions if now_s - each.time_s < kept_s]
-        return replace(self, evictions=(*kept, PastEviction(now_s, pod.controller)))
+        return replace(self, evictions=(*kept, PastEviction(now_s, pod.uid, pod.controller)))
 
     def why_no_plan(self, rules: Rules, now_s: float, pod: ClusterPod) -> str:
         """Return why no pod is evicted for a refused one; "" if that is allowed."""
@@ -126,7 +129,7 @@ class PastError(ValueError):
 def to_bytes(past: Past) -> bytes:
     """Return what from_bytes() reads."""
     plans = [[p.time_s, p.namespace, p.uid, p.controller] for p in past.plans]
-    evictions = [[e.time_s, e.controller] for e in past.evictions]
+    evictions = [[e.time_s, e.uid, e.controller] for e in past.evictions]
     document = {"version": VERSION, "plans": plans, "evictions": evictions}
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
@@ -143,10 +146,10 @@ def from_bytes(data: bytes, now_s: float) -> Past:
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise PastError(f"not a document of version {VERSION}")
     plans = _rows(document.get("plans"), (float, str, str, str))
-    evictions = _rows(document.get("evictions"), (float, str))
+    evictions = _rows(document.get("evictions"), (float, str, str))
     return Past(
         tuple(PastPlan(min(now_s, time_s), *texts) for time_s, *texts in plans),
-        tuple(PastEviction(min(now_s, time_s), controller) for time_s, controller in evictions),
+        tuple(PastEviction(min(now_s, time_s), *texts) for time_s, *texts in evictions),
     )
 
 

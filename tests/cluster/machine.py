@@ -27,7 +27,9 @@ from tests.machines.vm import accelerator
 _HOST_ADDRESS = "10.0.2.2"
 _CONTROLLERS = ("resourceclaim-controller",)
 _UNIT_DOCUMENT = drive.ROOT / "docs" / "systemd-unit.md"
-_DROP_IN = re.compile(r"^```ini\n(\[Service\]\nStateDirectory=.*?)^```$", re.MULTILINE | re.DOTALL)
+_DROP_IN = re.compile(
+    r"^```ini\n(\[Service\]\nStateDirectory=nri-numamem/claims.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _NETWORK = (
     "-netdev",
     "user,id=network",

@@ -21,6 +21,7 @@ from nri_numamem.export.rebalancing import (
 RULES = Rules(frozenset({"ml", "shop"}), evictions_per_hour=3, cooldown_s=600.0)
 BIG = ClusterPod("ml", "big", "u-big", "c-big", 10, is_consented=False)
 SMALL = ClusterPod("shop", "small", "u-small", "c-small", 10, is_consented=True)
+OTHER = replace(SMALL, uid="u-other")
 NOW_S = 1e9
 
 
@@ -80,7 +81,8 @@ def test_a_controller_has_one_eviction_in_a_cooldown() -> None:
 
 
 def test_evictions_of_an_hour_are_counted() -> None:
-    past = Past().evicted(NOW_S, SMALL, RULES).evicted(NOW_S + 1, SMALL, RULES)
+    past = Past().evicted(NOW_S, SMALL, RULES).evicted(NOW_S + 1, OTHER, RULES)
+    assert past.evicted(NOW_S + 2, SMALL, RULES) == past
     assert past.why_too_many(RULES, NOW_S + 2, 1) == ""
     assert past.why_too_many(RULES, NOW_S + 2, 2) == "2 of 3 evictions of an hour are used"
     assert past.why_too_many(RULES, NOW_S + HOUR_S, 2) == ""
@@ -88,10 +90,10 @@ def test_evictions_of_an_hour_are_counted() -> None:
 
 def test_what_no_rule_needs_is_forgotten() -> None:
     past = Past().evicted(NOW_S, SMALL, RULES)
-    assert len(past.evicted(NOW_S + HOUR_S - 1, SMALL, RULES).evictions) == 2
-    assert len(past.evicted(NOW_S + HOUR_S, SMALL, RULES).evictions) == 1
+    assert len(past.evicted(NOW_S + HOUR_S - 1, OTHER, RULES).evictions) == 2
+    assert len(past.evicted(NOW_S + HOUR_S, OTHER, RULES).evictions) == 1
     long = replace(RULES, cooldown_s=2 * HOUR_S)
-    assert len(past.evicted(NOW_S + HOUR_S, SMALL, long).evictions) == 2
+    assert len(past.evicted(NOW_S + HOUR_S, OTHER, long).evictions) == 2
     for number in range(MOST + 1):
         past = past.begun(NOW_S, replace(BIG, uid=str(number)))
     assert [past.plans[0].uid, len(past.plans)] == ["1", MOST]
@@ -100,14 +102,14 @@ def test_what_no_rule_needs_is_forgotten() -> None:
 def test_the_file_has_everything() -> None:
     past = Past(
         (PastPlan(NOW_S, "ml", "u", "c"), PastPlan(NOW_S + 1, "ml", "v", "")),
-        (PastEviction(NOW_S, "c"),),
+        (PastEviction(NOW_S, "u", "c"),),
     )
     assert from_bytes(to_bytes(past), NOW_S + 1) == past
     assert from_bytes(to_bytes(Past()), NOW_S) == Past()
 
 
 def test_a_time_in_the_future_is_now() -> None:
-    past = Past((PastPlan(NOW_S, "ml", "u", "c"),), (PastEviction(NOW_S, "c"),))
+    past = Past((PastPlan(NOW_S, "ml", "u", "c"),), (PastEviction(NOW_S, "u", "c"),))
     restored = from_bytes(to_bytes(past), NOW_S - 500)
     assert restored.plans[0].time_s == restored.evictions[0].time_s == NOW_S - 500
 
@@ -120,9 +122,9 @@ def test_a_time_in_the_future_is_now() -> None:
         (b"[]", "not a document of version 1"),
         (b'{"version":2}', "not a document of version 1"),
         (b'{"version":1,"plans":[]}', "plans and evictions must be lists"),
-        (b'{"version":1,"plans":[],"evictions":[[1.0]]}', r"not a row of 2 values: \[1.0\]"),
+        (b'{"version":1,"plans":[],"evictions":[[1.0]]}', r"not a row of 3 values: \[1.0\]"),
         (b'{"version":1,"plans":[[1.0,"a","b",3]],"evictions":[]}', "not a row of 4 values"),
-        (b'{"version":1,"plans":[],"evictions":[7]}', "not a row of 2 values: 7"),
+        (b'{"version":1,"plans":[],"evictions":[7]}', "not a row of 3 values: 7"),
     ],
 )
 def test_another_file_is_an_error(data: bytes, text: str) -> None:

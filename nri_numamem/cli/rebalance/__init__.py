@@ -143,8 +143,9 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     if args.claim:
         followed = LateClaim(state_file, target)
     cgroup_root, waits_s = roots_of(args).cgroup, 60.0 * args.minutes
-    host = Host(cgroup_root, directory, target, uid, cluster, followed, waits_s, _say)
-    plan = Plan(victims_of(found, target), host, _say, waits_for_pod=not args.wanted)
+    victims = victims_of(found, target)
+    host = Host(cgroup_root, directory, target, uid, cluster, followed, waits_s, victims, _say)
+    plan = Plan(victims, host, _say, waits_for_pod=not args.wanted)
     _say(
         f"setting aside {amounts_text(target.amounts)} on {format_nodes(target.nodes)} for "
         f"{target.beneficiary}"

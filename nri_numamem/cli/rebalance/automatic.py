@@ -102,7 +102,7 @@ class _Steps(Host):
         """Record and request an eviction; a budget that forbids it ends the plan."""
         past, pod = self.past.read(), self.cluster.pod(victim.uid)
         self.past.write(past.evicted(time.time(), pod, self.rules))
-        found = self.cluster.evict(victim)
+        found = Host.evict(self, victim)
         if found.outcome is Outcome.WAIT:
             return Evicted(Outcome.FAILED, found.cause)
         if found.outcome is Outcome.DONE:
@@ -224,7 +224,7 @@ class Rebalancer:
         cause = past.read().why_too_many(rules, now_s, len(victims))
         if cause:
             return cause
-        steps = self._steps(facts, directory, target, refused)
+        steps = self._steps(facts, directory, target, refused, victims)
         for victim in victims:
             cause = steps.obstacle(victim)
             if cause:
@@ -246,7 +246,14 @@ class Rebalancer:
             if namespace in self._rules.namespaces and uid not in kept | self._later_s.keys()
         )
 
-    def _steps(self, facts: Facts, directory: Path, target: Target, refused: ClusterPod) -> _Steps:
+    def _steps(
+        self,
+        facts: Facts,
+        directory: Path,
+        target: Target,
+        refused: ClusterPod,
+        victims: Sequence[Victim],
+    ) -> _Steps:
         state_file = Path(facts.state_file)
         return _Steps(
             roots_of(self._args).cgroup,
@@ -256,6 +263,7 @@ class Rebalancer:
             self._cluster,
             RefusedPod(state_file, target, self._cluster),
             WAITS_S,
+            victims,
             lambda _text: None,
             rules=self._rules,
             past=PastFile(state_file),

@@ -1,8 +1,9 @@
 """Carries out a rebalancing plan: sets the room aside, evicts pods, waits for the refused one.
 
-The pods are evicted one after the other, each when the one before has ended. The room is set aside
-before the first eviction, so no pod that starts meanwhile gets it. The earmark is renewed while
-there is progress, and while a pod may take to end. A plan ends in one of three ways:
+The pods are evicted one after the other, each when the one before has ended. Room is set aside
+before the first eviction, so no pod that starts meanwhile gets it: for the refused pod, and for the
+replacements of the evicted ones on the NUMA nodes that the plan has for them. The earmarks are
+renewed while there is progress, and while a pod may take to end. A plan ends in one of three ways:
 
 - done: the refused pod runs, and the earmark is dropped. For a pod that does not exist yet the room
   is free, and stays set aside.
@@ -13,12 +14,16 @@ there is progress, and while a pod may take to end. A plan ends in one of three 
 This module knows no API server, no files and no clock of its own: the command gives it functions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+from zlib import crc32
 
+from nri_numamem.engine.core.earmarks import Beneficiary, Earmark
 from nri_numamem.export.evictions import Evicted, Outcome
+from nri_numamem.memorymanager.earmarks import Room
+from nri_numamem.numa import MEMORY, NodeSet
 
 LOOK_S = 1.0
 """Between two looks at the host."""
@@ -39,10 +44,37 @@ class Victim:
     """NUMA node id."""
     target: int
     """NUMA node id of this host, where it fits again."""
+    size_bytes: int = 0
+    """Memory, for its replacement."""
 
     def __str__(self) -> str:
         """Return the name for messages."""
         return f"{self.namespace}/{self.name}"
+
+
+def earmarks_of(
+    uid: str,
+    room: Room,
+    beneficiary: Beneficiary,
+    expires_s: int,
+    replacements: Mapping[Victim, Mapping[str, str]],
+) -> Sequence[Earmark]:
+    """Return the earmark `uid` for the refused pod, then those for replacements by their labels.
+
+    The labels are those of the evicted pod; without labels there is no earmark for a replacement.
+    """
+    found = [Earmark(uid, room, beneficiary, expires_s)]
+    for victim, labels in replacements.items():
+        if labels and victim.size_bytes:
+            size = Room(NodeSet([victim.target]), {MEMORY: victim.size_bytes})
+            who = Beneficiary(victim.namespace, labels=labels)
+            found.append(Earmark(replacement_uid(uid, victim), size, who, expires_s))
+    return found
+
+
+def replacement_uid(uid: str, victim: Victim) -> str:
+    """Return the uid of the earmark for the replacement of a pod."""
+    return f"{uid}-{crc32(victim.uid.encode()):08x}"
 
 
 class Result(Enum):
@@ -78,13 +110,13 @@ class Surroundings(Protocol):
         """Return whether the refused pod still exists."""
 
     def set_aside(self) -> str:
-        """Make or renew the earmark, for MARGIN_S more than `waits_s`.
+        """Make or renew the earmarks, for MARGIN_S more than `waits_s`.
 
-        Returns why the plugin refuses it, "" if it does not.
+        Returns why the plugin refuses that of the refused pod, "" if it does not.
         """
 
     def drop(self) -> None:
-        """End the earmark."""
+        """End the earmark of the refused pod, and those for pods that were not evicted."""
 
     def now_s(self) -> float:
         """Return a monotonic time."""

@@ -1,7 +1,7 @@
 """The API server as the command uses it, with the operator's credentials."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nri_numamem.apiserver.access import AccessError
@@ -65,6 +65,10 @@ class Cluster:
         spec = self._pods.get(victim.uid, {}).get("spec")
         found = spec.get("terminationGracePeriodSeconds") if isinstance(spec, dict) else None
         return float(found) if isinstance(found, int) and found >= 0 else _GRACE_S
+
+    def labels(self, uid: str) -> Mapping[str, str]:
+        """Return the labels of a pod that was read; none if it was not."""
+        return cluster_pod(self._pods.get(uid, {})).labels
 
     def evict(self, victim: Victim) -> Evicted:
         """Request an eviction; without an answer it is requested again."""

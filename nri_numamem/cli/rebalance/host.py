@@ -1,17 +1,16 @@
 """The host, the plugin and the API server, as a plan uses them."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nri_numamem.cli.earmark import Target
 from nri_numamem.cli.live import earmark_requests
-from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Victim
+from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Victim, earmarks_of, replacement_uid
 from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import Followed
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.export.evictions import Evicted, Outcome
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
 from nri_numamem.memorymanager.earmarks import Room
@@ -30,7 +29,9 @@ class Host:
     cluster: Cluster | None
     followed: Followed
     waits_s: float
+    victims: Sequence[Victim]
     say: Callable[[str], None]
+    evicted: set[Victim] = field(default_factory=set)
 
     def obstacle(self, victim: Victim) -> str:
         """Return why a pod must not be evicted; "" if it may."""
@@ -45,7 +46,10 @@ class Host:
         if self.cluster is None:
             self.say(f"now run: kubectl delete pod --namespace {victim.namespace} {victim.name}")
             return Evicted(Outcome.DONE)
-        return self.cluster.evict(victim)
+        found = self.cluster.evict(victim)
+        if found.outcome in (Outcome.DONE, Outcome.UNANSWERED):
+            self.evicted.add(victim)
+        return found
 
     def is_gone(self, victim: Victim) -> bool:
         """Return whether the pod has no cgroup any more."""
@@ -61,15 +65,25 @@ class Host:
         return self.followed.waits()
 
     def set_aside(self) -> str:
-        """Make or renew the earmark; return why the plugin refuses it."""
+        """Make or renew the earmarks; return why the plugin refuses that of the target."""
         room = Room(self.target.nodes, self.target.amounts)
         expires_s = int(time.time() + self.waits_s + MARGIN_S)
-        made = Earmark(self.uid, room, self.target.beneficiary, expires_s)
-        return earmark_requests.set_aside(self.directory, made)
+        labels = {victim: self._labels(victim) for victim in self.victims}
+        own, *others = earmarks_of(self.uid, room, self.target.beneficiary, expires_s, labels)
+        refusal = earmark_requests.set_aside(self.directory, own)
+        for each in () if refusal else others:
+            # Refused if too much would be set aside: the plan goes on without it.
+            earmark_requests.set_aside(self.directory, each)
+        return refusal
+
+    def _labels(self, victim: Victim) -> Mapping[str, str]:
+        return {} if self.cluster is None else self.cluster.labels(victim.uid)
 
     def drop(self) -> None:
-        """End the earmark."""
-        earmark_requests.end(self.directory, [self.uid])
+        """End the earmark, and those of pods that were not evicted."""
+        left = [victim for victim in self.victims if victim not in self.evicted]
+        uids = [replacement_uid(self.uid, victim) for victim in left if self._labels(victim)]
+        earmark_requests.end(self.directory, [self.uid, *uids])
 
     def now_s(self) -> float:
         """Return a monotonic time."""
@@ -87,5 +101,6 @@ def victims_of(found: Rebalancing, target: Target) -> Sequence[Victim]:
         uid = move.share.uid
         if uid not in target.pods:
             raise UsageError(f"the name of the pod {uid} is unknown; restart it by hand")
-        victims.append(Victim(uid, *target.pods[uid], move.share.node_id, move.target))
+        names, size = target.pods[uid], move.assigned_bytes
+        victims.append(Victim(uid, *names, move.share.node_id, move.target, size))
     return victims

@@ -66,6 +66,7 @@ class Scene:
             "name": f"{uid}-x",
             "uid": uid,
             "annotations": CONSENT,
+            "labels": {"app": uid},
             "ownerReferences": [{"kind": "ReplicaSet", "uid": f"of-{uid}", "controller": True}],
         }
         self.api.pods[f"shop/{uid}-x"] = {"metadata": metadata, "spec": spec}
@@ -139,12 +140,11 @@ def test_room_is_made_for_a_refused_pod(scene: Scene) -> None:
     assert (began["pod"], began["nodes"], began["evictions"]) == ("big-x", "0-1", ["shop/small-x"])
     assert (ended["result"], ended["evicted"]) == ("done", ["shop/small-x"])
     assert "cause" not in ended
-    (made,) = scene.made
-    assert (made.beneficiary.uid, str(made.room.nodes), made.uid) == (
-        "big",
-        "0-1",
-        began["earmark"],
-    )
+    made, replacement = scene.made
+    assert (made.beneficiary.uid, made.uid) == ("big", began["earmark"])
+    assert str(made.room.nodes) == "0-1"
+    assert (replacement.beneficiary.labels, str(replacement.room.nodes)) == ({"app": "small"}, "3")
+    assert replacement.room.amounts == {"memory": 5 * GI}
     assert scene.dropped == [made.uid]
     of_small, of_big = scene.events
     assert (of_small.pod_uid, of_small.type, of_big.pod_uid, of_big.type) == (
@@ -234,7 +234,7 @@ def test_a_budget_ends_the_plan(scene: Scene) -> None:
     assert ended.level == "warning"
     assert fields_of(ended)["result"] == "refused"
     assert fields_of(ended)["cause"] == f"shop/small-x is not evicted: {_BUDGET}"
-    assert scene.dropped == [scene.made[0].uid]
+    assert scene.dropped == [made.uid for made in scene.made]
     assert scene.events == []
     past = PastFile(scene.shop.host.state_file).read()
     assert (len(past.plans), len(past.evictions)) == (1, 1)

@@ -5,8 +5,19 @@ from random import Random
 
 import pytest
 
-from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Plan, Result, Victim
+from nri_numamem.cli.rebalance.carry_out import (
+    MARGIN_S,
+    Plan,
+    Result,
+    Victim,
+    earmarks_of,
+    replacement_uid,
+)
+from nri_numamem.engine.core.earmarks import Beneficiary, Earmark
 from nri_numamem.export.evictions import Evicted, Outcome
+from nri_numamem.memorymanager.earmarks import Room
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.earmark_files import is_uid
 
 FIRST = Victim("u1", "shop", "redis-0", 1, 3)
 SECOND = Victim("u2", "shop", "api-0", 0, 2)
@@ -210,3 +221,15 @@ def test_every_plan_ends(seed: int) -> None:
     else:
         assert plan.cause
         assert world.dropped or not world.made_s or plan.evicted or result is Result.EXPIRED
+
+
+def test_room_is_set_aside_for_the_pod_and_for_replacements() -> None:
+    room, who = Room(NodeSet([0, 1]), {"memory": 90}), Beneficiary("ml", "u", "big")
+    known = Victim("u1", "shop", "redis-0", 1, 3, 5)
+    labels = {known: {"app": "redis"}, SECOND: {"app": "api"}, Victim("u3", "a", "b", 0, 1, 7): {}}
+    own, other = earmarks_of("e", room, who, 60, labels)
+    assert own == Earmark("e", room, who, 60)
+    assert other.uid == replacement_uid("e", known) != replacement_uid("e", SECOND)
+    assert other.room == Room(NodeSet([3]), {"memory": 5})
+    assert other.beneficiary == Beneficiary("shop", labels={"app": "redis"})
+    assert is_uid(replacement_uid("rebalancing-0123abcd", known))

@@ -13,7 +13,7 @@ def test_it_is_beside_the_state_file(tmp_path: Path) -> None:
     file = PastFile(tmp_path / "nri_numamem_state")
     assert file.path == tmp_path / "rebalancing" / "past.json"
     assert file.read() == Past()
-    past = Past(evictions=(PastEviction(5.0, "c"),))
+    past = Past(evictions=(PastEviction(5.0, "u", "c"),))
     file.write(past)
     assert file.read() == past
     assert file.path.stat().st_mode & 0o777 == 0o600
