@@ -1,6 +1,6 @@
-"""What the Helm chart creates at the API server for resource claims, besides pods.
+"""What the Helm chart creates at the API server for the agent, besides pods.
 
-Device classes, policies, and the account of the agent with its permissions.
+Its account with permissions; for resource claims also device classes and policies.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,8 @@ _COLLECTIONS: Mapping[str, str] = {
     "ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
     "ClusterRole": f"{_RBAC}/clusterroles",
     "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
+    "Role": f"{_RBAC}/namespaces/default/roles",
+    "RoleBinding": f"{_RBAC}/namespaces/default/rolebindings",
     "ValidatingAdmissionPolicy": f"{_ADMISSION}/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": f"{_ADMISSION}/validatingadmissionpolicybindings",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
@@ -26,11 +28,14 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 
 
-def create(admin: Api) -> None:
+CLAIMS: Mapping[str, object] = {"claims.enabled": True}
+
+
+def create(admin: Api, values: Mapping[str, object] = CLAIMS) -> None:
     """Create them, and the CRD of NodeResourceTopology, which the chart expects."""
     wait_for(lambda: admin.exists(_KUBE_SYSTEM), "the namespace kube-system")
     admin.create(_CRDS, crd())
-    for document in yaml.safe_load_all(render_chart({"claims.enabled": True})):
+    for document in yaml.safe_load_all(render_chart(values)):
         if document and document["kind"] not in _ON_HOSTS and not _is_hook(document):
             admin.create(_COLLECTIONS[document["kind"]], document)
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,20 +22,33 @@ _ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/nri-numamem-export"
 
 
 @contextmanager
-def control_plane(root: Path, feature_gates: str = "") -> Iterator[ControlPlane]:
-    """Run API server, scheduler and controllers, with what the chart creates."""
+def control_plane(
+    root: Path,
+    feature_gates: str = "",
+    *,
+    values: Mapping[str, object] = chart_objects.CLAIMS,
+    controllers: Sequence[str] = ("resourceclaim-controller",),
+) -> Iterator[ControlPlane]:
+    """Run API server, scheduler and controllers, with what the chart creates for `values`."""
     root.mkdir()
     plane = ControlPlane(root, feature_gates)
     try:
         plane.start()
-        chart_objects.create(plane.admin)
+        chart_objects.create(plane.admin, values)
         account = "/api/v1/namespaces/default/serviceaccounts"
         plane.admin.create(account, {"metadata": {"name": "default"}})
-        plane.start_controllers("resourceclaim-controller")
+        plane.start_controllers(*controllers)
         plane.start_scheduler()
         yield plane
     finally:
         plane.close()
+
+
+def agents_kubeconfig(plane: ControlPlane, node_uid: str) -> Path:
+    """Return a kubeconfig with a token of the chart's account that names the Node."""
+    bound = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": node_uid}
+    answer = plane.admin.create(f"{_ACCOUNT}/token", {"spec": {"boundObjectRef": bound}})
+    return plane.kubeconfig("agent", token=answer["status"]["token"])
 
 
 @contextmanager
@@ -67,10 +80,8 @@ def agent(
 
     Yield it and the endpoint of the driver, when its slice is written.
     """
-    bound = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": node_uid}
-    answer = plane.admin.create(f"{_ACCOUNT}/token", {"spec": {"boundObjectRef": bound}})
     named = {
-        "--kubeconfig": plane.kubeconfig("agent", token=answer["status"]["token"]),
+        "--kubeconfig": agents_kubeconfig(plane, node_uid),
         "--node-name": NODE,
         "--kubelet-root": kubelet_root,
         "--state-file": host.state_file,

@@ -99,11 +99,15 @@ class Runtime(abc.ABC):
 
     @contextlib.contextmanager
     def ignoring_a_lost_plugin(self) -> Iterator[None]:
-        """Ignore faults that are logged inside the context; wait for connections inside too."""
-        self._faults, self._start_offset = self.faults(), self._log.stat().st_size
+        """Ignore faults that are logged inside the context; wait for connections inside too.
+
+        The runtime may be restarted inside.
+        """
+        faults = self.faults()
+        self._start_offset = self._log.stat().st_size
         self._ended_is_listed = False
         yield
-        self._start_offset = self._log.stat().st_size
+        self._faults, self._start_offset = faults, self._log.stat().st_size
 
     def faults(self) -> list[str]:
         """Return the log lines about a lost plugin, without those of a deliberate loss or stop."""
