@@ -9,6 +9,8 @@ import re
 
 from nri_numamem.cli import export
 from nri_numamem.cli.parser import number_argument
+from nri_numamem.config.errors import UsageError
+from nri_numamem.export.rebalancing import Rules
 
 EXAMPLES = (
     "nri-numamem agent --claims",
@@ -79,4 +81,30 @@ def _namespaces(text: str) -> frozenset[str]:
 
 def main(args: argparse.Namespace) -> int:
     """Do what the options say; return the exit status."""
-    return export.main(args)
+    if args.no_write and args.claims:
+        raise UsageError("--claims needs the API server; remove --no-write")
+    if args.node_allocatable and not args.claims:
+        raise UsageError("--node-allocatable needs --claims; add that option")
+    tasks: list[export.Task] = []
+    if args.claims:
+        from nri_numamem.cli.export import claims  # noqa: PLC0415 - gRPC
+
+        tasks.append(
+            lambda around: claims.serving(
+                args, around.node_name, around.access, around.registered, around.emit
+            )
+        )
+    if args.rebalance != "none":
+        tasks.append(_rebalancing(args))
+    return export.main(args, tasks)
+
+
+def _rebalancing(args: argparse.Namespace) -> export.Task:
+    if not args.rebalance_namespaces:
+        raise UsageError("--rebalance needs --rebalance-namespaces; name the namespaces")
+    if args.no_write:
+        raise UsageError("--rebalance needs the API server; remove --no-write")
+    from nri_numamem.cli.rebalance.automatic import rebalancing  # noqa: PLC0415 - memory
+
+    rules = Rules(args.rebalance_namespaces, args.max_evictions_per_hour, 60.0 * args.cooldown)
+    return lambda around: rebalancing(args, rules, around.access, around.emit, around.post)

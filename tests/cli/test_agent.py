@@ -13,6 +13,7 @@ def options_of(command: str) -> set[str]:
 
 def test_without_options_it_is_the_exporter() -> None:
     assert options_of("agent") - options_of("export") == {
+        "rebalance=none",
         "rebalance_namespaces=frozenset()",
         "max_evictions_per_hour=4",
         "cooldown=60",

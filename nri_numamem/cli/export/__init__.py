@@ -4,19 +4,20 @@ It also writes Events of pods.
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
 object, ``nri_numamem.exporter`` keeps it in the API server up to date. ``server`` deletes it there,
-``podresources`` serves the kubelet's PodResources API with the plugin's memory, and ``claims`` is
-the driver of resource claims. That is an option of ``nri-numamem agent``, as are evictions for
-refused pods (``cli.rebalance.automatic``).
+``podresources`` serves the kubelet's PodResources API with the plugin's memory. ``claims`` is the
+driver of resource claims, a task of ``nri-numamem agent``.
 """
 
 import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeAlias
 
 from nri_numamem.apiserver.access import Access, hide_from_other_processes
 from nri_numamem.apiserver.client import Client
@@ -36,10 +37,9 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.export.podevents import PodEvent
-from nri_numamem.export.rebalancing import Rules
 from nri_numamem.export.resourceslice import with_classes
 from nri_numamem.exporter.loop import Exporter
-from nri_numamem.exporter.mailbox import Mailbox, Stop
+from nri_numamem.exporter.mailbox import Mailbox, Registered, Stop
 from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.numa import CpuSet
 from nri_numamem.observe.log import loggers as logs
@@ -78,7 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         log_format=LOG_FORMATS[0],
         claims=False,
         node_allocatable=False,
-        rebalance="none",
     )
     parser.epilog = (
         "Without --dry-run or --delete it keeps the object in the API server up to date until "
@@ -161,8 +160,25 @@ def _add_kubelet_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace) -> int:
-    """Print, delete or write the object; return the exit status."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the tasks of the agent get."""
+
+    node_name: str
+    access: Callable[[], Access]
+    emit: Callable[[Record], None]
+    registered: Callable[[Registered], None]
+    """Takes what the kubelet says of the driver of resource claims."""
+    post: Callable[[PodEvent], None]
+    """Takes Events of pods."""
+
+
+Task: TypeAlias = Callable[[Surroundings], AbstractContextManager[None]]
+"""Returns a context that does something on other threads."""
+
+
+def main(args: argparse.Namespace, tasks: Sequence[Task] = ()) -> int:
+    """Print, delete or write the object, besides these tasks; return the exit status."""
     if args.delete_all:
         return _delete(args, None)
     if args.resource_slice and not args.dry_run:
@@ -175,23 +191,9 @@ def main(args: argparse.Namespace) -> int:
     reserved_cpus = _cpus(args.reserved_cpus)
     if args.dry_run:
         return _print(args, name, reserved_cpus)
-    if args.no_write and args.claims:
-        raise UsageError("--claims needs the API server; remove --no-write")
-    if args.node_allocatable and not args.claims:
-        raise UsageError("--node-allocatable needs --claims; add that option")
-    _check_rebalancing(args)
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
-    return _write(args, name, reserved_cpus)
-
-
-def _check_rebalancing(args: argparse.Namespace) -> None:
-    if args.rebalance == "none":
-        return
-    if not args.rebalance_namespaces:
-        raise UsageError("--rebalance needs --rebalance-namespaces; name the namespaces")
-    if args.no_write:
-        raise UsageError("--rebalance needs the API server; remove --no-write")
+    return _write(args, name, reserved_cpus, tasks)
 
 
 def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) -> int:
@@ -226,7 +228,12 @@ def _cpus(text: str | None) -> CpuSet | None:
         raise UsageError(f"--reserved-cpus: {error}; give a list such as 0-1,64-65") from error
 
 
-def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> int:
+def _write(
+    args: argparse.Namespace,
+    node_name: str,
+    reserved_cpus: CpuSet | None,
+    tasks: Sequence[Task],
+) -> int:
     """Write until a signal ends the process; return the exit status. Raises UsageError."""
     access = None if args.no_write else access_of(args)
     hide_from_other_processes()  # some kernels refuse
@@ -242,11 +249,13 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
     notifier = Notifier(os.environ)
     mailbox = Mailbox()
     events: SimpleQueue[PodEvent] = SimpleQueue()
-    driving = _driving(args, node_name, access, mailbox, emit)
-    with mailbox, serving, driving, _rebalancing(args, access, emit, events.put):
+    with mailbox, serving, ExitStack() as stack:
         if access is None:
             _wait(mailbox, notifier)
         else:
+            around = Surroundings(node_name, access, emit, mailbox.post, events.put)
+            for task in tasks:
+                stack.enter_context(task(around))
             Exporter(
                 node_name,
                 HostInputs(args, node_name, reserved_cpus, events),
@@ -277,36 +286,6 @@ def _serving(
     from nri_numamem.cli.export.podresources import path_of, serving  # noqa: PLC0415 - gRPC
 
     return serving(path_of(args.podresources), args, emit)
-
-
-def _driving(
-    args: argparse.Namespace,
-    node_name: str,
-    access: Callable[[], Access] | None,
-    mailbox: Mailbox,
-    emit: Callable[[Record], None],
-) -> AbstractContextManager[None]:
-    """Return a context that is the driver of resource claims if ``--claims`` is given."""
-    if not args.claims or access is None:
-        return nullcontext()
-    from nri_numamem.cli.export import claims  # noqa: PLC0415 - gRPC
-
-    return claims.serving(args, node_name, access, mailbox.post, emit)
-
-
-def _rebalancing(
-    args: argparse.Namespace,
-    access: Callable[[], Access] | None,
-    emit: Callable[[Record], None],
-    post: Callable[[PodEvent], None],
-) -> AbstractContextManager[None]:
-    """Return a context that evicts pods for refused ones if ``--rebalance`` is given."""
-    if args.rebalance == "none" or access is None:
-        return nullcontext()
-    from nri_numamem.cli.rebalance.automatic import rebalancing  # noqa: PLC0415 - memory
-
-    rules = Rules(args.rebalance_namespaces, args.max_evictions_per_hour, 60.0 * args.cooldown)
-    return rebalancing(args, rules, access, emit, post)
 
 
 def _wait(mailbox: Mailbox, notifier: Notifier) -> None:

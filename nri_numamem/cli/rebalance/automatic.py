@@ -122,17 +122,8 @@ class _Steps(Host):
 def pod_event(pod: ClusterPod, key: str, message: str, *, is_warning: bool = False) -> PodEvent:
     """Return an Event of now."""
     now_s, kind = time.time(), "Warning" if is_warning else "Normal"
-    return PodEvent(
-        pod.namespace,
-        pod.name,
-        pod.uid,
-        key,
-        "NUMAMemoryRebalanced",
-        message,
-        format_time(now_s),
-        now_s,
-        type=kind,
-    )
+    names, reason = (pod.namespace, pod.name, pod.uid), "NUMAMemoryRebalanced"
+    return PodEvent(*names, key, reason, message, format_time(now_s), now_s, type=kind)
 
 
 class Rebalancer:
@@ -264,7 +255,6 @@ class Rebalancer:
             RefusedPod(state_file, target, self._cluster),
             WAITS_S,
             victims,
-            lambda _text: None,
             rules=self._rules,
             past=PastFile(state_file),
             refused=refused,

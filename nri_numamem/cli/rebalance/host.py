@@ -30,7 +30,7 @@ class Host:
     followed: Followed
     waits_s: float
     victims: Sequence[Victim]
-    say: Callable[[str], None]
+    say: Callable[[str], None] = lambda _line: None
     evicted: set[Victim] = field(default_factory=set)
 
     def obstacle(self, victim: Victim) -> str:
