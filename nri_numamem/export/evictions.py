@@ -63,6 +63,8 @@ class ClusterPod:
     priority: int
     is_consented: bool
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_ended: bool = False
+    """Whether it has ended, or is being deleted."""
 
     def __str__(self) -> str:
         """Return the name for messages."""
@@ -73,7 +75,7 @@ def cluster_pod(document: Mapping[str, Any]) -> ClusterPod:
     """Return a pod of the API server; what it lacks is empty, and its priority 0."""
     metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
     controllers = _controllers(metadata)
-    priority = spec.get("priority")
+    priority, phase = spec.get("priority"), _mapping(document.get("status")).get("phase")
     return ClusterPod(
         str(metadata.get("namespace", "")),
         str(metadata.get("name", "")),
@@ -82,6 +84,7 @@ def cluster_pod(document: Mapping[str, Any]) -> ClusterPod:
         priority if isinstance(priority, int) else 0,
         _mapping(metadata.get("annotations")).get(MOVABLE_ANNOTATION) == "true",
         {key: str(value) for key, value in _mapping(metadata.get("labels")).items()},
+        is_ended="deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"),
     )
 
 

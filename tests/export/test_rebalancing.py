@@ -148,4 +148,7 @@ def test_a_pod_of_the_api_server() -> None:
     assert str(cluster_pod(document)) == "shop/small"
     empty = ClusterPod("", "", "", "", 0, is_consented=False)
     assert cluster_pod({}) == empty
+    assert cluster_pod({"status": {"phase": "Failed"}}).is_ended
+    assert cluster_pod({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).is_ended
+    assert not cluster_pod({"status": {"phase": "Pending"}}).is_ended
     assert cluster_pod({"metadata": {"ownerReferences": "x"}, "spec": {"priority": "9"}}) == empty

@@ -17,7 +17,6 @@ from threading import Event
 from nri_numamem.apiserver.access import Access
 from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.decisions.names import Names
-from nri_numamem.cli.decisions.unplaced import refused_now
 from nri_numamem.cli.earmark import Target, refused_pod
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import earmark_requests
@@ -28,6 +27,7 @@ from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import RefusedPod
 from nri_numamem.cli.rebalance.host import Host, victims_of
 from nri_numamem.cli.rebalance.past_file import PastFile
+from nri_numamem.cli.rebalance.refused_pods import RefusedPods
 from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.providers import format_nodes
@@ -143,6 +143,7 @@ class Rebalancer:
         self._cluster = cluster
         self._emit = emit
         self._post = post
+        self._refused = RefusedPods()
         self._failure = ""
         self._declined: dict[str, str] = {}
         """Uid of a refused pod -> why no pod is evicted for it, as recorded last."""
@@ -174,20 +175,20 @@ class Rebalancer:
     def _look(self) -> None:
         facts = collect_accounting(self._args)
         directory = earmark_requests.directory_of(facts)
-        refused = refused_now(Path(facts.state_file), roots_of(self._args).cgroup)
-        wanted = [each for each in refused if each.names.namespace in self._rules.namespaces]
-        self._forget_others({each.names.pod_uid for each in wanted})
-        for each in sorted(wanted, key=lambda found: found.refusals.first_s):
-            uid = each.names.pod_uid
-            if not each.is_present or uid in self._later_s:
+        found = self._refused.read(Path(facts.state_file), roots_of(self._args).cgroup)
+        wanted = [names for names in found if names.namespace in self._rules.namespaces]
+        self._forget_others({names.pod_uid for names in wanted})
+        for names in wanted:
+            uid = names.pod_uid
+            if uid in self._later_s:
                 continue
             self._later_s[uid] = time.monotonic() + RETRY_S
-            cause = self._make_room(each.names, facts, directory)
+            cause = self._make_room(names, facts, directory)
             if not cause:
                 return
             if self._declined.get(uid) != cause:
                 self._declined[uid] = cause
-                self._emit(RebalancingDeclined(names=_names(each.names), cause=cause))
+                self._emit(RebalancingDeclined(names=_names(names), cause=cause))
 
     def _forget_others(self, refused: Collection[str]) -> None:
         now_s = time.monotonic()
@@ -203,6 +204,8 @@ class Rebalancer:
         refused, now_s = cluster.pod(names.pod_uid), time.time()
         if refused.uid != names.pod_uid:
             return "it was recreated in the meantime"
+        if refused.is_ended:
+            return "it has ended"
         cause = past.read().why_no_plan(rules, now_s, refused)
         if cause:
             return cause

@@ -193,6 +193,10 @@ def test_a_pod_that_fails_again_gets_nothing_evicted(scene: Scene) -> None:
             lambda scene: scene.api.pods["shop/big-x"]["metadata"].update(uid="another"),
             "it was recreated in the meantime",
         ),
+        (
+            lambda scene: scene.api.pods["shop/big-x"].update(status={"phase": "Failed"}),
+            "it has ended",
+        ),
     ],
 )
 def test_a_rule_forbids_it(scene: Scene, change: Callable[[Scene], object], cause: str) -> None:
@@ -265,7 +269,7 @@ def test_a_failure_is_recorded_once(scene: Scene, monkeypatch: pytest.MonkeyPatc
     def fail(*_arguments: Any) -> None:  # noqa: ANN401
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(automatic, "refused_now", fail)
+    monkeypatch.setattr(automatic, "refused_pod", fail)
     assert scene.look() == ["rebalancing_failed"]
     assert "a bug" in str(fields_of(scene.records[-1])["exception"])
 
