@@ -343,7 +343,7 @@ def with_setting(world: World, setting: str, value: str) -> World | None:
 
 
 def recreated(refusal: Refusal, amounts: Mapping[str, int]) -> Rejection | None:
-    """Return the result if the pod is created anew, with a container that requests `amounts`.
+    """Return the result if the pod is recreated, with a container that requests `amounts`.
 
     In pod scope they are the amounts of the pod.
     """

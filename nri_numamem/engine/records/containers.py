@@ -95,7 +95,7 @@ class Admitted(Placed):
         Level.WARNING, "the NUMA nodes cannot hold all of its request, or are excluded"
     ),
     remedy="with `shortfall_bytes`: move pods away from these NUMA nodes; with `excluded_nodes`: "
-    "the pod stays there until it is created anew",
+    "the pod stays there until it is recreated",
     kept=True,
 )
 class Adopted(Record):

@@ -177,7 +177,7 @@ class ContainerEnded(Record):
 @event(
     "on_excluded_nodes",
     Level.WARNING,
-    remedy="create the pod anew to move it, or set memoryNodes.override for the NUMA node",
+    remedy="recreate the pod to move it, or set memoryNodes.override for the NUMA node",
     kept=True,
 )
 class OnExcludedNodes(Record):

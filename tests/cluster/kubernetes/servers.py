@@ -126,6 +126,7 @@ class ControlPlane:
             f"{self.tokens[SCHEDULER_USER]},{SCHEDULER_USER},2\n"
             f"{self.tokens[CONTROLLERS_USER]},{CONTROLLERS_USER},3\n"
         )
+        assert ETCD.exists(), f"{ETCD} does not exist; run tests/cluster/install-tools"
         self.etcd.start()
         self.start_api_server()
 
