@@ -136,7 +136,9 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
 
 def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Path) -> None:
     text = DOCUMENT.read_text()
-    (block,) = re.findall(r"```ini\n(\[Service\]\nStateDirectory=.*?)```", text, re.DOTALL)
+    (block,) = re.findall(
+        r"```ini\n(\[Service\]\nStateDirectory=nri-numamem/claims.*?)```", text, re.DOTALL
+    )
     file = tmp_path / "claims.conf"
     file.write_text(block)
     service = _settings("Service", file)
