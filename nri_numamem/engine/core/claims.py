@@ -69,8 +69,9 @@ class ChargedClaim:
 
     def without_container(self, sandbox_id: str, name: str) -> "ChargedClaim":
         """Return the claim without the containers of a sandbox that have this name."""
-        named = (each for each in self.users.values() if each.container == name)
-        return self.without_users(u.container_id for u in named if u.sandbox_id == sandbox_id)
+        wanted = (sandbox_id, name)
+        found = [u for u in self.users.values() if (u.sandbox_id, u.container) == wanted]
+        return self.without_users(user.container_id for user in found) if found else self
 
 
 def charged(accounting: State, claims: Iterable[ChargedClaim]) -> State:
