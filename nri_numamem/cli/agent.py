@@ -25,7 +25,7 @@ _COOLDOWN_MOST = 7 * 24 * 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``export``, and those of claims."""
+    """Add the options of ``export``, of claims and of rebalancing."""
     export.add_arguments(parser)
     parser.add_argument(
         "--claims",
@@ -90,8 +90,8 @@ def main(args: argparse.Namespace) -> int:
         from nri_numamem.cli.export import claims  # noqa: PLC0415 - gRPC
 
         tasks.append(
-            lambda around: claims.serving(
-                args, around.node_name, around.access, around.registered, around.emit
+            lambda context: claims.serving(
+                args, context.node_name, context.access, context.registered, context.emit
             )
         )
     if args.rebalance != "none":
@@ -107,4 +107,4 @@ def _rebalancing(args: argparse.Namespace) -> export.Task:
     from nri_numamem.cli.rebalance.automatic import rebalancing  # noqa: PLC0415 - memory
 
     rules = Rules(args.rebalance_namespaces, args.max_evictions_per_hour, 60.0 * args.cooldown)
-    return lambda around: rebalancing(args, rules, around.access, around.emit, around.post)
+    return lambda context: rebalancing(args, rules, context.access, context.emit, context.post)

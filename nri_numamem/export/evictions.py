@@ -82,7 +82,7 @@ def cluster_pod(document: Mapping[str, Any]) -> ClusterPod:
         str(metadata.get("uid", "")),
         str(controllers[0].get("uid", "")) if controllers else "",
         priority if isinstance(priority, int) else 0,
-        _mapping(metadata.get("annotations")).get(MOVABLE_ANNOTATION) == "true",
+        _is_consented(metadata),
         {key: str(value) for key, value in _mapping(metadata.get("labels")).items()},
         is_ended="deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"),
     )
@@ -125,8 +125,7 @@ def obstacle(document: Mapping[str, Any], uid: str) -> str:
     metadata = _mapping(document.get("metadata"))
     if metadata.get("uid") != uid:
         return "it was recreated in the meantime"
-    annotations = _mapping(metadata.get("annotations"))
-    if _MIRROR in annotations:
+    if _MIRROR in _mapping(metadata.get("annotations")):
         return "it is a mirror pod; the kubelet creates it from a manifest file"
     controllers = _controllers(metadata)
     if not controllers:
@@ -134,7 +133,7 @@ def obstacle(document: Mapping[str, Any], uid: str) -> str:
     if controllers[0].get("kind") == "DaemonSet":
         return "it belongs to a DaemonSet, which would recreate it on this host"
     volumes = [*_local_volumes(document)]
-    if volumes and annotations.get(MOVABLE_ANNOTATION) != "true":
+    if volumes and not _is_consented(metadata):
         consent = f'annotate the pod with {MOVABLE_ANNOTATION}: "true" to allow it'
         return f"its volume {volumes[0]} is local; {consent}"
     return ""
@@ -142,6 +141,10 @@ def obstacle(document: Mapping[str, Any], uid: str) -> str:
 
 def _controllers(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for each in _mappings(metadata.get("ownerReferences")) if each.get("controller")]
+
+
+def _is_consented(metadata: Mapping[str, Any]) -> bool:
+    return _mapping(metadata.get("annotations")).get(MOVABLE_ANNOTATION) == "true"
 
 
 def _local_volumes(document: Mapping[str, Any]) -> Iterable[str]:

@@ -21,7 +21,6 @@ An eviction counts from before it is requested, so a crash cannot hide one. Time
 """
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,6 +41,11 @@ class Rules:
     namespaces: frozenset[str]
     evictions_per_hour: int
     cooldown_s: float
+
+    @property
+    def cooldown(self) -> str:
+        """The cooldown for messages."""
+        return f"{self.cooldown_s / 60:g} min"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +68,19 @@ class PastEviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What the agent has done on this host."""
+class EvictionHistory:
+    """The plans and evictions of the agent on this host."""
 
     plans: tuple[PastPlan, ...] = ()
     evictions: tuple[PastEviction, ...] = ()
 
-    def begun(self, now_s: float, pod: ClusterPod) -> "Past":
-        """Return the past with a plan for a pod."""
+    def begun(self, now_s: float, pod: ClusterPod) -> "EvictionHistory":
+        """Return the history with a plan for a pod."""
         plan = PastPlan(now_s, pod.namespace, pod.uid, pod.controller)
         return replace(self, plans=(*self.plans, plan)[-MOST:])
 
-    def evicted(self, now_s: float, pod: ClusterPod, rules: Rules) -> "Past":
-        """Return the past with an eviction, and without those that no rule counts any more."""
+    def evicted(self, now_s: float, pod: ClusterPod, rules: Rules) -> "EvictionHistory":
+        """Return the history with an eviction, without those that are too old for every rule."""
         if any(each.uid == pod.uid for each in self.evictions):
             return self  # it was requested before, without an answer
         kept_s = max(HOUR_S, rules.cooldown_s)
@@ -86,12 +90,11 @@ class Past:
     def why_no_plan(self, rules: Rules, now_s: float, pod: ClusterPod) -> str:
         """Return why no pod is evicted for a refused one; "" if that is allowed."""
         if pod.namespace not in rules.namespaces:
-            return f"the namespace {pod.namespace} is not in the list"
-        for plan in reversed(self.plans):
-            left_s = plan.time_s + rules.cooldown_s - now_s
-            if plan.namespace == pod.namespace and left_s > 0:
-                minutes = math.ceil(left_s / 60)
-                return f"{pod.namespace} had a plan before; the next one in {minutes} min"
+            return _not_listed(pod)
+        for plan in self.plans:
+            if plan.namespace == pod.namespace and now_s - plan.time_s < rules.cooldown_s:
+                what = f"a plan for a pod of the namespace {pod.namespace} began"
+                return f"{what} less than {rules.cooldown} ago (--cooldown)"
         return ""
 
     def why_not_evicted(
@@ -99,7 +102,7 @@ class Past:
     ) -> str:
         """Return why a pod is not evicted for the refused one; "" if that is allowed."""
         if pod.namespace not in rules.namespaces:
-            return f"the namespace {pod.namespace} is not in the list"
+            return _not_listed(pod)
         if not pod.is_consented:
             return f'it lacks the annotation {MOVABLE_ANNOTATION}: "true"'
         if pod.priority > refused.priority:
@@ -107,11 +110,12 @@ class Past:
         for plan in self.plans:
             is_recent = now_s - plan.time_s < rules.cooldown_s
             if plan.uid == pod.uid or (is_recent and plan.controller == pod.controller != ""):
-                return "pods were evicted for it, or for another one of its controller"
+                return "other pods were evicted for it, or for another pod of its controller"
         for eviction in self.evictions:
             is_recent = now_s - eviction.time_s < rules.cooldown_s
             if is_recent and eviction.controller == pod.controller:
-                return "a pod of its controller was evicted before"
+                what = "another pod of its controller was evicted"
+                return f"{what} less than {rules.cooldown} ago (--cooldown)"
         return ""
 
     def why_too_many(self, rules: Rules, now_s: float, count: int) -> str:
@@ -119,35 +123,42 @@ class Past:
         recent = sum(now_s - each.time_s < HOUR_S for each in self.evictions)
         if recent + count <= rules.evictions_per_hour:
             return ""
-        return f"{recent} of {rules.evictions_per_hour} evictions of an hour are used"
+        return (
+            f"{recent} of {rules.evictions_per_hour} evictions of an hour are used, and the plan "
+            f"needs {count} (--max-evictions-per-hour)"
+        )
 
 
-class PastError(ValueError):
+def _not_listed(pod: ClusterPod) -> str:
+    return f"the namespace {pod.namespace} is not in the list (--rebalance-namespaces)"
+
+
+class EvictionHistoryError(ValueError):
     """A document that is not of this module."""
 
 
-def to_bytes(past: Past) -> bytes:
+def to_bytes(history: EvictionHistory) -> bytes:
     """Return what from_bytes() reads."""
-    plans = [[p.time_s, p.namespace, p.uid, p.controller] for p in past.plans]
-    evictions = [[e.time_s, e.uid, e.controller] for e in past.evictions]
+    plans = [[p.time_s, p.namespace, p.uid, p.controller] for p in history.plans]
+    evictions = [[e.time_s, e.uid, e.controller] for e in history.evictions]
     document = {"version": VERSION, "plans": plans, "evictions": evictions}
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def from_bytes(data: bytes, now_s: float) -> Past:
-    """Return the past of a file; raise PastError.
+def from_bytes(data: bytes, now_s: float) -> EvictionHistory:
+    """Return the history of a file; raise EvictionHistoryError.
 
     A time that is later than now is now: the clock was set back, and no rule may last longer.
     """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise PastError(f"not JSON: {error}") from error
+        raise EvictionHistoryError(f"not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise PastError(f"not a document of version {VERSION}")
+        raise EvictionHistoryError(f"not a document of version {VERSION}")
     plans = _rows(document.get("plans"), (float, str, str, str))
     evictions = _rows(document.get("evictions"), (float, str, str))
-    return Past(
+    return EvictionHistory(
         tuple(PastPlan(min(now_s, time_s), *texts) for time_s, *texts in plans),
         tuple(PastEviction(min(now_s, time_s), *texts) for time_s, *texts in evictions),
     )
@@ -155,8 +166,8 @@ def from_bytes(data: bytes, now_s: float) -> Past:
 
 def _rows(value: object, types: Sequence[type]) -> Iterable[Any]:
     if not isinstance(value, list):
-        raise PastError("plans and evictions must be lists")
+        raise EvictionHistoryError("plans and evictions must be lists")
     for row in value:
         if not isinstance(row, list) or [*map(type, row)] != [*types]:
-            raise PastError(f"not a row of {len(types)} values: {str(row)[:80]}")
+            raise EvictionHistoryError(f"not a row of {len(types)} values: {str(row)[:80]}")
     return value

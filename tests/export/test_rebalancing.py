@@ -9,8 +9,8 @@ from nri_numamem.export.evictions import ClusterPod, cluster_pod
 from nri_numamem.export.rebalancing import (
     HOUR_S,
     MOST,
-    Past,
-    PastError,
+    EvictionHistory,
+    EvictionHistoryError,
     PastEviction,
     PastPlan,
     Rules,
@@ -26,17 +26,16 @@ NOW_S = 1e9
 
 
 def test_a_namespace_has_one_plan_in_a_cooldown() -> None:
-    past = Past().begun(NOW_S, BIG)
+    history = EvictionHistory().begun(NOW_S, BIG)
     other = replace(BIG, uid="u2", controller="c2", name="big-2")
-    assert Past().why_no_plan(RULES, NOW_S, BIG) == ""
-    assert past.why_no_plan(RULES, NOW_S + 1, other) == (
-        "ml had a plan before; the next one in 10 min"
-    )
-    assert past.why_no_plan(RULES, NOW_S + 599.9, other).endswith("in 1 min")
-    assert past.why_no_plan(RULES, NOW_S + 600, other) == ""
-    assert past.why_no_plan(RULES, NOW_S, SMALL) == ""
-    assert past.why_no_plan(RULES, NOW_S, replace(BIG, namespace="x")) == (
-        "the namespace x is not in the list"
+    assert EvictionHistory().why_no_plan(RULES, NOW_S, BIG) == ""
+    cause = "a plan for a pod of the namespace ml began less than 10 min ago (--cooldown)"
+    assert history.why_no_plan(RULES, NOW_S + 1, other) == cause
+    assert history.why_no_plan(RULES, NOW_S + 599.9, other) == cause
+    assert history.why_no_plan(RULES, NOW_S + 600, other) == ""
+    assert history.why_no_plan(RULES, NOW_S, SMALL) == ""
+    assert history.why_no_plan(RULES, NOW_S, replace(BIG, namespace="x")) == (
+        "the namespace x is not in the list (--rebalance-namespaces)"
     )
 
 
@@ -44,7 +43,10 @@ def test_a_namespace_has_one_plan_in_a_cooldown() -> None:
     ("pod", "cause"),
     [
         (SMALL, ""),
-        (replace(SMALL, namespace="x"), "the namespace x is not in the list"),
+        (
+            replace(SMALL, namespace="x"),
+            "the namespace x is not in the list (--rebalance-namespaces)",
+        ),
         (
             replace(SMALL, is_consented=False),
             f'it lacks the annotation {MOVABLE_ANNOTATION}: "true"',
@@ -54,63 +56,65 @@ def test_a_namespace_has_one_plan_in_a_cooldown() -> None:
     ],
 )
 def test_the_pods_decide(pod: ClusterPod, cause: str) -> None:
-    assert Past().why_not_evicted(RULES, NOW_S, BIG, pod) == cause
+    assert EvictionHistory().why_not_evicted(RULES, NOW_S, BIG, pod) == cause
 
 
 def test_a_beneficiary_is_no_victim() -> None:
-    past = Past().begun(NOW_S, SMALL)
-    cause = "pods were evicted for it, or for another one of its controller"
+    history = EvictionHistory().begun(NOW_S, SMALL)
+    cause = "other pods were evicted for it, or for another pod of its controller"
     sibling = replace(SMALL, uid="u2")
-    assert past.why_not_evicted(RULES, NOW_S, BIG, SMALL) == cause
-    assert past.why_not_evicted(RULES, NOW_S, BIG, sibling) == cause
+    assert history.why_not_evicted(RULES, NOW_S, BIG, SMALL) == cause
+    assert history.why_not_evicted(RULES, NOW_S, BIG, sibling) == cause
     later_s = NOW_S + RULES.cooldown_s
-    assert past.why_not_evicted(RULES, later_s, BIG, SMALL) == cause
-    assert past.why_not_evicted(RULES, later_s, BIG, sibling) == ""
-    bare = Past().begun(NOW_S, replace(SMALL, uid="u3", controller=""))
+    assert history.why_not_evicted(RULES, later_s, BIG, SMALL) == cause
+    assert history.why_not_evicted(RULES, later_s, BIG, sibling) == ""
+    bare = EvictionHistory().begun(NOW_S, replace(SMALL, uid="u3", controller=""))
     assert bare.why_not_evicted(RULES, NOW_S, BIG, replace(SMALL, controller="")) == ""
 
 
 def test_a_controller_has_one_eviction_in_a_cooldown() -> None:
-    past = Past().evicted(NOW_S, SMALL, RULES)
+    history = EvictionHistory().evicted(NOW_S, SMALL, RULES)
     replacement = replace(SMALL, uid="u2")
-    assert past.why_not_evicted(RULES, NOW_S + 599, BIG, replacement) == (
-        "a pod of its controller was evicted before"
+    assert history.why_not_evicted(RULES, NOW_S + 599, BIG, replacement) == (
+        "another pod of its controller was evicted less than 10 min ago (--cooldown)"
     )
-    assert past.why_not_evicted(RULES, NOW_S + 600, BIG, replacement) == ""
-    assert past.why_not_evicted(RULES, NOW_S, BIG, replace(SMALL, controller="c2")) == ""
+    assert history.why_not_evicted(RULES, NOW_S + 600, BIG, replacement) == ""
+    assert history.why_not_evicted(RULES, NOW_S, BIG, replace(SMALL, controller="c2")) == ""
 
 
 def test_evictions_of_an_hour_are_counted() -> None:
-    past = Past().evicted(NOW_S, SMALL, RULES).evicted(NOW_S + 1, OTHER, RULES)
-    assert past.evicted(NOW_S + 2, SMALL, RULES) == past
-    assert past.why_too_many(RULES, NOW_S + 2, 1) == ""
-    assert past.why_too_many(RULES, NOW_S + 2, 2) == "2 of 3 evictions of an hour are used"
-    assert past.why_too_many(RULES, NOW_S + HOUR_S, 2) == ""
+    history = EvictionHistory().evicted(NOW_S, SMALL, RULES).evicted(NOW_S + 1, OTHER, RULES)
+    assert history.evicted(NOW_S + 2, SMALL, RULES) == history
+    assert history.why_too_many(RULES, NOW_S + 2, 1) == ""
+    assert history.why_too_many(RULES, NOW_S + 2, 2) == (
+        "2 of 3 evictions of an hour are used, and the plan needs 2 (--max-evictions-per-hour)"
+    )
+    assert history.why_too_many(RULES, NOW_S + HOUR_S, 2) == ""
 
 
 def test_what_no_rule_needs_is_forgotten() -> None:
-    past = Past().evicted(NOW_S, SMALL, RULES)
-    assert len(past.evicted(NOW_S + HOUR_S - 1, OTHER, RULES).evictions) == 2
-    assert len(past.evicted(NOW_S + HOUR_S, OTHER, RULES).evictions) == 1
+    history = EvictionHistory().evicted(NOW_S, SMALL, RULES)
+    assert len(history.evicted(NOW_S + HOUR_S - 1, OTHER, RULES).evictions) == 2
+    assert len(history.evicted(NOW_S + HOUR_S, OTHER, RULES).evictions) == 1
     long = replace(RULES, cooldown_s=2 * HOUR_S)
-    assert len(past.evicted(NOW_S + HOUR_S, OTHER, long).evictions) == 2
+    assert len(history.evicted(NOW_S + HOUR_S, OTHER, long).evictions) == 2
     for number in range(MOST + 1):
-        past = past.begun(NOW_S, replace(BIG, uid=str(number)))
-    assert [past.plans[0].uid, len(past.plans)] == ["1", MOST]
+        history = history.begun(NOW_S, replace(BIG, uid=str(number)))
+    assert [history.plans[0].uid, len(history.plans)] == ["1", MOST]
 
 
 def test_the_file_has_everything() -> None:
-    past = Past(
+    history = EvictionHistory(
         (PastPlan(NOW_S, "ml", "u", "c"), PastPlan(NOW_S + 1, "ml", "v", "")),
         (PastEviction(NOW_S, "u", "c"),),
     )
-    assert from_bytes(to_bytes(past), NOW_S + 1) == past
-    assert from_bytes(to_bytes(Past()), NOW_S) == Past()
+    assert from_bytes(to_bytes(history), NOW_S + 1) == history
+    assert from_bytes(to_bytes(EvictionHistory()), NOW_S) == EvictionHistory()
 
 
 def test_a_time_in_the_future_is_now() -> None:
-    past = Past((PastPlan(NOW_S, "ml", "u", "c"),), (PastEviction(NOW_S, "u", "c"),))
-    restored = from_bytes(to_bytes(past), NOW_S - 500)
+    history = EvictionHistory((PastPlan(NOW_S, "ml", "u", "c"),), (PastEviction(NOW_S, "u", "c"),))
+    restored = from_bytes(to_bytes(history), NOW_S - 500)
     assert restored.plans[0].time_s == restored.evictions[0].time_s == NOW_S - 500
 
 
@@ -128,7 +132,7 @@ def test_a_time_in_the_future_is_now() -> None:
     ],
 )
 def test_another_file_is_an_error(data: bytes, text: str) -> None:
-    with pytest.raises(PastError, match=text):
+    with pytest.raises(EvictionHistoryError, match=text):
         from_bytes(data, NOW_S)
 
 

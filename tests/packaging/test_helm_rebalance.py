@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import new_parser
-from nri_numamem.cli.rebalance.past_file import PastFile
+from nri_numamem.cli.rebalance.history_file import EvictionHistoryFile
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.observe import earmark_files
@@ -74,7 +74,7 @@ def test_the_agent_writes_earmarks_and_what_it_has_evicted() -> None:
     }
     state_file = Path(STATE_FILE)
     wanted = earmark_files.file_of(earmark_files.directory_of(state_file), "x").parent
-    assert set(written.values()) == {str(wanted), str(PastFile(state_file).path.parent)}
+    assert set(written.values()) == {str(wanted), str(EvictionHistoryFile(state_file).path.parent)}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     for name, path in written.items():
         assert volumes[name]["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}

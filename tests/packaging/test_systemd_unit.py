@@ -16,6 +16,7 @@ from nri_numamem.cli import main
 from nri_numamem.cli.export import EXAMPLES
 from nri_numamem.cli.export.podresources import SCHEME, path_of
 from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG, OPTIONS_FILE
+from nri_numamem.cli.rebalance.history_file import EvictionHistoryFile
 from nri_numamem.config.claims import CDI_DIRECTORY
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
@@ -24,6 +25,7 @@ from nri_numamem.export.resourceslice import DRIVER
 from nri_numamem.exporter.claims import CALLS
 from nri_numamem.exporter.loop import REQUEST_S
 from nri_numamem.kubelet.dra import driver_socket, registration_socket
+from nri_numamem.observe import earmark_files
 from nri_numamem.observe.claim_files import directory_of, intents_file
 from nri_numamem.observe.log.loggers import LOG_FILE
 
@@ -134,14 +136,27 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
     assert "WatchdogSec" in service
 
 
+def _drop_in(directory: str, file: Path) -> dict[str, list[str]]:
+    """Write the drop-in file of the page with this state directory; return its settings."""
+    pattern = rf"```ini\n(\[Service\]\nStateDirectory={directory}.*?)```"
+    (block,) = re.findall(pattern, DOCUMENT.read_text(), re.DOTALL)
+    file.write_text(block)
+    return _settings("Service", file)
+
+
+def test_the_drop_in_file_for_rebalancing_permits_what_the_agent_writes(tmp_path: Path) -> None:
+    service = _drop_in("nri-numamem/earmarks", tmp_path / "rebalance.conf")
+    state_file = Path(STATE_FILE)
+    assert {Path("/var/lib") / name for name in service["StateDirectory"][0].split()} == {
+        earmark_files.file_of(earmark_files.directory_of(state_file), "x").parent,
+        EvictionHistoryFile(state_file).path.parent,
+    }
+    assert service["StateDirectoryMode"] == ["0700"]
+
+
 def test_the_drop_in_file_for_claims_permits_what_the_agent_writes(tmp_path: Path) -> None:
     text = DOCUMENT.read_text()
-    (block,) = re.findall(
-        r"```ini\n(\[Service\]\nStateDirectory=nri-numamem/claims.*?)```", text, re.DOTALL
-    )
-    file = tmp_path / "claims.conf"
-    file.write_text(block)
-    service = _settings("Service", file)
+    service = _drop_in("nri-numamem/claims", tmp_path / "claims.conf")
     (options,) = re.findall(r"^EXPORT_OPTIONS=(.*--claims.*)$", text, re.MULTILINE)
     assert main.new_parser(["agent"]).parse(["agent", *options.split()]).claims
     kubelet = Path("/var/lib/kubelet")

@@ -34,7 +34,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.invariants import check_placements, check_sums
 from nri_numamem.engine.queries.rebalance import placing
 from nri_numamem.export.evictions import ClusterPod, Evicted, Outcome
-from nri_numamem.export.rebalancing import HOUR_S, Past, Rules, from_bytes, to_bytes
+from nri_numamem.export.rebalancing import HOUR_S, EvictionHistory, Rules, from_bytes, to_bytes
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.earmarks import Room
 from nri_numamem.memorymanager.rebalance import Rebalancing
@@ -108,7 +108,7 @@ class Life:
         self.host = CheckedHost()
         self.time_s = 1000.0
         self.found = Outcomes()
-        self.past = to_bytes(Past())
+        self.history = to_bytes(EvictionHistory())
         self.sizes: dict[str, int] = {}
         self.waiting: set[str] = set()
         """Uids of pods that are refused."""
@@ -223,13 +223,13 @@ class Life:
         return ClusterPod("ns", f"pod-{uid}", uid, _app_of(uid), 0, is_consented=True)
 
     def obstacle(self, victim: Victim) -> str:
-        past = from_bytes(self.past, self.time_s)
+        history = from_bytes(self.history, self.time_s)
         refused = self._pod(self._target[0])
-        return past.why_not_evicted(RULES, self.time_s, refused, self._pod(victim.uid))
+        return history.why_not_evicted(RULES, self.time_s, refused, self._pod(victim.uid))
 
     def evict(self, victim: Victim) -> Evicted:
-        past = from_bytes(self.past, self.time_s)
-        self.past = to_bytes(past.evicted(self.time_s, self._pod(victim.uid), RULES))
+        history = from_bytes(self.history, self.time_s)
+        self.history = to_bytes(history.evicted(self.time_s, self._pod(victim.uid), RULES))
         self.found.requested_s.setdefault(victim.uid, self.time_s)
         self._call()
         is_away = self.time_s < self._away_until_s
@@ -297,11 +297,11 @@ class Life:
 
     def look(self, uid: str) -> None:
         """Carry out a plan for a refused pod, if the rules allow it."""
-        past = from_bytes(self.past, self.time_s)
-        if uid not in self.waiting or past.why_no_plan(RULES, self.time_s, self._pod(uid)):
+        history = from_bytes(self.history, self.time_s)
+        if uid not in self.waiting or history.why_no_plan(RULES, self.time_s, self._pod(uid)):
             return
         plan = self.plan_of(uid)
-        if not plan.moves or past.why_too_many(RULES, self.time_s, len(plan.moves)):
+        if not plan.moves or history.why_too_many(RULES, self.time_s, len(plan.moves)):
             return
         self._target, self._earmark = (uid, plan), f"e{next(self._numbers)}"
         self._victims = victims = [
@@ -317,7 +317,7 @@ class Life:
         ]
         if any(map(self.obstacle, victims)):
             return
-        self.past = to_bytes(past.begun(self.time_s, self._pod(uid)))
+        self.history = to_bytes(history.begun(self.time_s, self._pod(uid)))
         self.found.plans += 1
         carried = Plan(victims, self, lambda _line: None)
         begin_s = self.time_s

@@ -161,24 +161,24 @@ def _add_kubelet_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the tasks of the agent get."""
+class TaskContext:
+    """What a task of the agent uses."""
 
     node_name: str
     access: Callable[[], Access]
     emit: Callable[[Record], None]
     registered: Callable[[Registered], None]
-    """Takes what the kubelet says of the driver of resource claims."""
+    """Receives whether the kubelet has registered the driver of resource claims."""
     post: Callable[[PodEvent], None]
-    """Takes Events of pods."""
+    """Receives Events of pods to write."""
 
 
-Task: TypeAlias = Callable[[Surroundings], AbstractContextManager[None]]
-"""Returns a context that does something on other threads."""
+Task: TypeAlias = Callable[[TaskContext], AbstractContextManager[None]]
+"""Returns a context in which the task runs, on threads of its own."""
 
 
 def main(args: argparse.Namespace, tasks: Sequence[Task] = ()) -> int:
-    """Print, delete or write the object, besides these tasks; return the exit status."""
+    """Print, delete or write the object; return the exit status. The tasks run while it writes."""
     if args.delete_all:
         return _delete(args, None)
     if args.resource_slice and not args.dry_run:
@@ -253,9 +253,9 @@ def _write(
         if access is None:
             _wait(mailbox, notifier)
         else:
-            around = Surroundings(node_name, access, emit, mailbox.post, events.put)
+            context = TaskContext(node_name, access, emit, mailbox.post, events.put)
             for task in tasks:
-                stack.enter_context(task(around))
+                stack.enter_context(task(context))
             Exporter(
                 node_name,
                 HostInputs(args, node_name, reserved_cpus, events),

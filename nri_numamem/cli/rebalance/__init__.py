@@ -153,15 +153,15 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
     try:
         result = plan.carry_out()
     except KeyboardInterrupt:
-        _say(f"interrupted; {_state_of(plan, uid)}")
+        _say(f"interrupted; {_state_of(plan, host)}")
         return 130
     except (EarmarkFileError, MachineError, OSError, UsageError):
-        _say(f"failed; {_state_of(plan, uid)}")
+        _say(f"failed; {_state_of(plan, host)}")
         raise
     if result is Result.DONE and args.wanted:
         _say(
             f"{format_nodes(target.nodes)} have room for {target.beneficiary}: create the pod in "
-            f"the next {args.minutes} min; to end what is set aside: nri-numamem earmark drop {uid}"
+            f"the next {args.minutes} min; {_to_end(host)}"
         )
         return 0
     if result is Result.DONE:
@@ -172,16 +172,19 @@ def _apply(args: argparse.Namespace, facts: Facts, target: Target, found: Rebala
         )
         _say(f"{what} on {format_nodes(followed.nodes())}")
         return 0
-    _say(f"{plan.cause}; {_state_of(plan, uid)}")
+    _say(f"{plan.cause}; {_state_of(plan, host)}")
     return 1
 
 
-def _state_of(plan: Plan, uid: str) -> str:
+def _state_of(plan: Plan, host: Host) -> str:
     """Return what an end before the last step leaves."""
-    if not plan.evicted:
-        return "no pod was evicted"
     pods = ", ".join(map(str, plan.evicted))
-    return f"evicted: {pods}; to end what is set aside: nri-numamem earmark drop {uid}"
+    evicted = f"evicted: {pods}" if pods else "no pod was evicted"
+    return f"{evicted}; {_to_end(host)}" if host.earmarks else evicted
+
+
+def _to_end(host: Host) -> str:
+    return f"to end what is set aside: nri-numamem earmark drop {' '.join(host.earmarks)}"
 
 
 def _access(kubeconfig: Path | None) -> Callable[[], Access]:

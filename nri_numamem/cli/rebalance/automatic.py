@@ -8,7 +8,7 @@ earmark keeps the room for the refused pod until its time is over.
 import argparse
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from threading import Event
 from nri_numamem.apiserver.access import Access
 from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.decisions.names import Names
-from nri_numamem.cli.earmark import Target, refused_pod
+from nri_numamem.cli.earmark import refused_pod
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.live.collect import collect_accounting
@@ -25,8 +25,8 @@ from nri_numamem.cli.live.facts import Facts, pod_names
 from nri_numamem.cli.rebalance.carry_out import Plan, Result, Victim
 from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import RefusedPod
+from nri_numamem.cli.rebalance.history_file import EvictionHistoryFile
 from nri_numamem.cli.rebalance.host import Host, victims_of
-from nri_numamem.cli.rebalance.past_file import PastFile
 from nri_numamem.cli.rebalance.refused_pods import RefusedPods
 from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
@@ -70,7 +70,7 @@ def rebalancing(
     post: Callable[[PodEvent], None],
 ) -> Iterator[None]:
     """Look for refused pods on a thread until the context ends."""
-    rebalancer = Rebalancer(args, rules, Cluster(Client(access)), emit, post)
+    rebalancer = Rebalancer(args, rules, Client(access), emit, post)
     thread = start_thread(rebalancer.run, "rebalancing")
     try:
         yield
@@ -85,7 +85,7 @@ class _Steps(Host):
 
     cluster: Cluster
     rules: Rules = field(kw_only=True)
-    past: PastFile = field(kw_only=True)
+    history: EvictionHistoryFile = field(kw_only=True)
     refused: ClusterPod = field(kw_only=True)
     is_over: Event = field(kw_only=True)
     post: Callable[[PodEvent], None] = field(kw_only=True)
@@ -96,12 +96,12 @@ class _Steps(Host):
         if found:
             return found
         pod, now_s = self.cluster.pod(victim.uid), time.time()
-        return self.past.read().why_not_evicted(self.rules, now_s, self.refused, pod)
+        return self.history.read().why_not_evicted(self.rules, now_s, self.refused, pod)
 
     def evict(self, victim: Victim) -> Evicted:
         """Record and request an eviction; a budget that forbids it ends the plan."""
-        past, pod = self.past.read(), self.cluster.pod(victim.uid)
-        self.past.write(past.evicted(time.time(), pod, self.rules))
+        pod = self.cluster.pod(victim.uid)
+        self.history.write(self.history.read().evicted(time.time(), pod, self.rules))
         found = Host.evict(self, victim)
         if found.outcome is Outcome.WAIT:
             return Evicted(Outcome.FAILED, found.cause)
@@ -133,14 +133,14 @@ class Rebalancer:
         self,
         args: argparse.Namespace,
         rules: Rules,
-        cluster: Cluster,
+        client: Client,
         emit: Callable[[Record], None],
         post: Callable[[PodEvent], None],
     ) -> None:
         self.is_over = Event()
         self._args = args
         self._rules = rules
-        self._cluster = cluster
+        self._client = client
         self._emit = emit
         self._post = post
         self._refused = RefusedPods()
@@ -197,16 +197,22 @@ class Rebalancer:
 
     def _make_room(self, names: Names, facts: Facts, directory: Path) -> str:
         """Carry out the plan for a pod; return why no pod is evicted for it, "" if it began."""
-        cluster, rules, past = self._cluster, self._rules, PastFile(Path(facts.state_file))
+        cluster, rules, now_s = Cluster(self._client), self._rules, time.time()
+        if facts.state is None:
+            raise UsageError(
+                f"{facts.state_problem or 'there is no state file'}; restart the plugin"
+            )
         problem = cluster.read(names.namespace, names.pod, names.pod_uid)
-        if problem or facts.state is None:
-            return problem or facts.state_problem
-        refused, now_s = cluster.pod(names.pod_uid), time.time()
+        if problem:
+            return problem
+        refused = cluster.pod(names.pod_uid)
         if refused.uid != names.pod_uid:
             return "it was recreated in the meantime"
         if refused.is_ended:
             return "it has ended"
-        cause = past.read().why_no_plan(rules, now_s, refused)
+        file = EvictionHistoryFile(Path(facts.state_file))
+        history = file.read()
+        cause = history.why_no_plan(rules, now_s, refused)
         if cause:
             return cause
         movable = self._movable(facts.state)
@@ -215,18 +221,32 @@ class Rebalancer:
             fits_now = target.plan is not None and target.plan.fits_now
             return "it fits now" if fits_now else "there is no plan with pods that consent"
         victims = victims_of(target.plan, target)
-        cause = past.read().why_too_many(rules, now_s, len(victims))
+        cause = history.why_too_many(rules, now_s, len(victims))
         if cause:
             return cause
-        steps = self._steps(facts, directory, target, refused, victims)
+        steps = _Steps(
+            roots_of(self._args).cgroup,
+            directory,
+            target,
+            f"rebalancing-{secrets.token_hex(4)}",
+            cluster,
+            RefusedPod(Path(facts.state_file), target, cluster),
+            WAITS_S,
+            victims,
+            rules=rules,
+            history=file,
+            refused=refused,
+            is_over=self.is_over,
+            post=self._post,
+        )
         for victim in victims:
             cause = steps.obstacle(victim)
             if cause:
                 # The next search is soon, and for a plan without this pod.
                 self._later_s[victim.uid] = self._later_s.pop(refused.uid)
                 return f"{victim} is not evicted: {cause}"
-        past.write(past.read().begun(now_s, refused))
-        self._carry_out(names, steps, victims)
+        file.write(history.begun(now_s, refused))
+        self._carry_out(names, steps)
         return ""
 
     def _movable(self, state: EngineState) -> frozenset[str]:
@@ -240,40 +260,20 @@ class Rebalancer:
             if namespace in self._rules.namespaces and uid not in kept | self._later_s.keys()
         )
 
-    def _steps(
-        self,
-        facts: Facts,
-        directory: Path,
-        target: Target,
-        refused: ClusterPod,
-        victims: Sequence[Victim],
-    ) -> _Steps:
-        state_file = Path(facts.state_file)
-        return _Steps(
-            roots_of(self._args).cgroup,
-            directory,
-            target,
-            f"rebalancing-{secrets.token_hex(4)}",
-            self._cluster,
-            RefusedPod(state_file, target, self._cluster),
-            WAITS_S,
-            victims,
-            rules=self._rules,
-            past=PastFile(state_file),
-            refused=refused,
-            is_over=self.is_over,
-            post=self._post,
-        )
-
-    def _carry_out(self, names: Names, steps: _Steps, victims: Sequence[Victim]) -> None:
+    def _carry_out(self, names: Names, steps: _Steps) -> None:
         """Carry out a plan, record its end, and post the Event of the refused pod."""
-        nodes, pods, shown = steps.target.nodes, tuple(map(str, victims)), _names(names)
+        nodes, pods, shown = steps.target.nodes, tuple(map(str, steps.victims)), _names(names)
         self._emit(RebalancingBegan(names=shown, nodes=nodes, evictions=pods, earmark=steps.uid))
-        plan, result, cause = Plan(victims, steps, steps.say), "stopped", "the agent stops"
+        plan = Plan(steps.victims, steps, steps.say)
+        result, cause = Result.REFUSED.value, ""
         try:
-            result, cause = plan.carry_out().value, plan.cause
-        except (UsageError, MachineError, EarmarkFileError, OSError) as error:
-            result, cause = Result.REFUSED.value, str(error)
+            result = plan.carry_out().value
+            cause = plan.cause
+        except _StoppedError:
+            result, cause = "stopped", "the agent stops"
+            raise
+        except Exception as error:
+            cause = str(error)
             raise
         finally:
             evicted, is_done = tuple(map(str, plan.evicted)), result == Result.DONE.value

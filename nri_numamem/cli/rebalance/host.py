@@ -11,6 +11,7 @@ from nri_numamem.cli.rebalance.carry_out import MARGIN_S, Victim, earmarks_of, r
 from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import Followed
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.export.evictions import Evicted, Outcome
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
 from nri_numamem.memorymanager.earmarks import Room
@@ -32,6 +33,8 @@ class Host:
     victims: Sequence[Victim]
     say: Callable[[str], None] = lambda _line: None
     evicted: set[Victim] = field(default_factory=set)
+    earmarks: list[str] = field(default_factory=list)
+    """The uids of what is set aside."""
 
     def obstacle(self, victim: Victim) -> str:
         """Return why a pod must not be evicted; "" if it may."""
@@ -70,20 +73,25 @@ class Host:
         expires_s = int(time.time() + self.waits_s + MARGIN_S)
         labels = {victim: self._labels(victim) for victim in self.victims}
         own, *others = earmarks_of(self.uid, room, self.target.beneficiary, expires_s, labels)
-        refusal = earmark_requests.set_aside(self.directory, own)
+        refusal = self._make(own)
         for each in () if refusal else others:
-            # Refused if too much would be set aside: the plan goes on without it.
-            earmark_requests.set_aside(self.directory, each)
+            self._make(each)  # refused if too much would be set aside: the plan goes on without it
+        return refusal
+
+    def _make(self, earmark: Earmark) -> str:
+        refusal = earmark_requests.set_aside(self.directory, earmark)
+        if not refusal and earmark.uid not in self.earmarks:
+            self.earmarks.append(earmark.uid)
         return refusal
 
     def _labels(self, victim: Victim) -> Mapping[str, str]:
         return {} if self.cluster is None else self.cluster.labels(victim.uid)
 
     def drop(self) -> None:
-        """End the earmark, and those of pods that were not evicted."""
-        left = [victim for victim in self.victims if victim not in self.evicted]
-        uids = [replacement_uid(self.uid, victim) for victim in left if self._labels(victim)]
-        earmark_requests.end(self.directory, [self.uid, *uids])
+        """End the earmark, and those for pods that were not evicted."""
+        kept = {replacement_uid(self.uid, victim) for victim in self.evicted}
+        earmark_requests.end(self.directory, [uid for uid in self.earmarks if uid not in kept])
+        self.earmarks = [uid for uid in self.earmarks if uid in kept]
 
     def now_s(self) -> float:
         """Return a monotonic time."""

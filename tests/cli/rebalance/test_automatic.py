@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from nri_numamem.apiserver.kubeconfig import read_kubeconfig
 from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.rebalance import automatic
 from nri_numamem.cli.rebalance.automatic import Rebalancer, rebalancing
-from nri_numamem.cli.rebalance.cluster import Cluster
-from nri_numamem.cli.rebalance.past_file import PastFile
+from nri_numamem.cli.rebalance.history_file import EvictionHistoryFile
 from nri_numamem.engine.core.annotations import MOVABLE_ANNOTATION
 from nri_numamem.engine.core.earmarks import Earmark
 from nri_numamem.engine.features.earmarks.events import DropEarmark, MakeEarmark
@@ -32,6 +32,7 @@ from tests.simulated_host import wait_for
 
 RULES = Rules(frozenset({"shop"}), evictions_per_hour=2, cooldown_s=3600.0)
 CONSENT = {MOVABLE_ANNOTATION: "true"}
+PLANNED = "a plan for a pod of the namespace shop began less than 60 min ago (--cooldown)"
 _BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -54,9 +55,8 @@ class Scene:
         for uid in ("small", "large", "p3", "big"):
             self.describe(uid)
         self.api.evict = self.evict
-        self.cluster = Cluster(
-            Client(partial(read_kubeconfig, self.api.write_kubeconfig(root / "kubeconfig")))
-        )
+        kubeconfig = self.api.write_kubeconfig(root / "kubeconfig")
+        self.client = Client(partial(read_kubeconfig, kubeconfig))
         self.rebalancer = self.agent()
 
     def describe(self, uid: str, **spec: object) -> None:
@@ -74,7 +74,7 @@ class Scene:
     def agent(self, rules: Rules = RULES) -> Rebalancer:
         """Return an agent that has just started."""
         args = self.shop.host.parsed()
-        return Rebalancer(args, rules, self.cluster, self.records.append, self.events.append)
+        return Rebalancer(args, rules, self.client, self.records.append, self.events.append)
 
     def set_aside(self, _directory: Path, made: Earmark) -> str:
         self.made.append(made)
@@ -88,13 +88,21 @@ class Scene:
 
     def evict(self, name: str) -> tuple[int, object]:
         """End a pod, start its replacement, and then let the kubelet create `big` again."""
-        host, uid = self.shop.host, name.removeprefix("shop/").removesuffix("-x")
-        self.shop.end(uid)
-        shutil.rmtree(host.directory(uid))
+        uid = name.removeprefix("shop/").removesuffix("-x")
+        self.end(uid)
         self.shop.run(f"new-{uid}", 5)
+        self.start_big()
+        return 201, {"status": "Success"}
+
+    def end(self, uid: str) -> None:
+        self.shop.end(uid)
+        shutil.rmtree(self.shop.host.directory(uid))
+        self.shop.host.save()
+
+    def start_big(self) -> None:
+        host = self.shop.host
         host.create(host.sandbox("big", 90 * GI), "main", 90 * GI)
         host.save()
-        return 201, {"status": "Success"}
 
     def look(self) -> list[str]:
         """Look once; return the events that were recorded."""
@@ -169,7 +177,7 @@ def test_a_pod_that_fails_again_gets_nothing_evicted(scene: Scene) -> None:
         scene.shop.run(f"small-{number}", 5, CONSENT)
         scene.shop.refuse(former, 200)
         scene.describe(former)
-        assert scene.cause() == "shop had a plan before; the next one in 60 min"
+        assert scene.cause() == PLANNED
     assert len(scene.evictions) == 1
 
 
@@ -228,7 +236,9 @@ def test_other_namespaces_are_left_alone(scene: Scene) -> None:
 
 def test_the_evictions_of_an_hour_are_limited(scene: Scene) -> None:
     scene.rebalancer = scene.agent(Rules(RULES.namespaces, 0, 60.0))
-    assert scene.cause() == "0 of 0 evictions of an hour are used"
+    assert scene.cause() == (
+        "0 of 0 evictions of an hour are used, and the plan needs 1 (--max-evictions-per-hour)"
+    )
 
 
 def test_a_budget_ends_the_plan(scene: Scene) -> None:
@@ -240,8 +250,8 @@ def test_a_budget_ends_the_plan(scene: Scene) -> None:
     assert fields_of(ended)["cause"] == f"shop/small-x is not evicted: {_BUDGET}"
     assert scene.dropped == [made.uid for made in scene.made]
     assert scene.events == []
-    past = PastFile(scene.shop.host.state_file).read()
-    assert (len(past.plans), len(past.evictions)) == (1, 1)
+    history = EvictionHistoryFile(scene.shop.host.state_file).read()
+    assert (len(history.plans), len(history.evictions)) == (1, 1)
 
 
 def test_an_agent_that_stops_ends_its_plan_and_keeps_the_room(scene: Scene) -> None:
@@ -286,8 +296,49 @@ def test_a_failure_in_a_plan_ends_it(scene: Scene, monkeypatch: pytest.MonkeyPat
     assert not scene.evictions
 
 
+def test_a_bug_in_a_plan_is_its_cause(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> str:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(earmark_requests, "set_aside", fail)
+    assert scene.look() == ["rebalancing_began", "rebalancing_ended", "rebalancing_failed"]
+    ended = fields_of(scene.records[1])
+    assert (ended["result"], ended["cause"]) == ("refused", "a bug")
+
+
+def test_a_pod_that_was_deleted_does_not_end_the_next_plan(scene: Scene) -> None:
+    def delete(name: str) -> tuple[int, object]:
+        del scene.api.pods["shop/big-x"]
+        scene.end("small")
+        return 201, name
+
+    def end_and_start_later(name: str) -> tuple[int, object]:
+        scene.end("small")
+        threading.Timer(0.3, scene.start_big).start()
+        return 201, name
+
+    scene.api.evict = delete
+    scene.rebalancer = scene.agent(replace(RULES, cooldown_s=0.0))
+    assert scene.look() == ["rebalancing_began", "rebalancing_ended"]
+    assert fields_of(scene.records[-1])["cause"] == "the refused pod was deleted"
+    scene.describe("big")
+    scene.shop.run("small", 5, CONSENT)
+    scene.shop.host.save()
+    scene.rebalancer._later_s.clear()
+    scene.api.evict = end_and_start_later
+    assert scene.look() == ["rebalancing_began", "rebalancing_ended"]
+    assert fields_of(scene.records[-1])["result"] == "done"
+
+
+def test_without_a_state_there_is_no_plan(scene: Scene) -> None:
+    scene.shop.host.state_file.unlink()
+    assert scene.look() == ["rebalancing_failed"]
+    assert fields_of(scene.records[-1])["cause"] == ("there is no state file; restart the plugin")
+    assert not scene.evictions
+
+
 def test_what_cannot_be_recorded_is_not_done(scene: Scene) -> None:
-    path = PastFile(scene.shop.host.state_file).path
+    path = EvictionHistoryFile(scene.shop.host.state_file).path
     path.parent.write_text("")
     assert scene.look() == ["rebalancing_failed"]
     assert str(path) in str(fields_of(scene.records[-1])["cause"])

@@ -81,15 +81,21 @@ def test_replacements_have_room_by_their_labels(host: Host, answers: Answers) ->
     assert (first.beneficiary.labels, str(first.room.nodes)) == ({"app": "redis"}, "3")
     assert (second.beneficiary.labels, second.room.amounts) == ({"app": "api"}, {"memory": 700})
     assert own.expires_s == first.expires_s > 600 + MARGIN_S
+    uids = ["e", replacement_uid("e", FIRST), replacement_uid("e", SECOND)]
+    assert host.earmarks == uids
+    assert host.set_aside() == ""  # renewed
+    assert host.earmarks == uids
     assert host.evict(FIRST) == Evicted(Outcome.DONE)
     host.drop()
     assert answers.ended == ["e", replacement_uid("e", SECOND)]
+    assert host.earmarks == [replacement_uid("e", FIRST)]
 
 
 def test_only_a_refusal_for_the_refused_pod_counts(host: Host, answers: Answers) -> None:
     host.obstacle(FIRST)
     answers.refused = replacement_uid("e", FIRST)
     assert host.set_aside() == ""
+    assert host.earmarks == ["e"]
     answers.made.clear()
     answers.refused = "e"
     assert host.set_aside() == "no room"
