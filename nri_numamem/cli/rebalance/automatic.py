@@ -174,7 +174,11 @@ class Rebalancer:
 
     def _look(self) -> None:
         facts = collect_accounting(self._args)
-        directory = earmark_requests.directory_of(facts)
+        directory, state = earmark_requests.directory_of(facts), facts.state
+        if state is None:
+            raise UsageError(
+                f"{facts.state_problem or 'there is no state file'}; restart the plugin"
+            )
         found = self._refused.read(Path(facts.state_file), roots_of(self._args).cgroup)
         wanted = [names for names in found if names.namespace in self._rules.namespaces]
         self._forget_others({names.pod_uid for names in wanted})
@@ -183,7 +187,7 @@ class Rebalancer:
             if uid in self._later_s:
                 continue
             self._later_s[uid] = time.monotonic() + RETRY_S
-            cause = self._make_room(names, facts, directory)
+            cause = self._make_room(names, facts, state, directory)
             if not cause:
                 return
             if self._declined.get(uid) != cause:
@@ -195,7 +199,7 @@ class Rebalancer:
         self._later_s = {uid: until for uid, until in self._later_s.items() if until > now_s}
         self._declined = {uid: why for uid, why in self._declined.items() if uid in refused}
 
-    def _make_room(self, names: Names, facts: Facts, directory: Path) -> str:
+    def _make_room(self, names: Names, facts: Facts, state: EngineState, directory: Path) -> str:
         """Carry out the plan for a pod; return why no pod is evicted for it, "" if it began."""
         cluster, rules, now_s = Cluster(self._client), self._rules, time.time()
         if facts.state is None:
@@ -215,7 +219,7 @@ class Rebalancer:
         cause = history.why_no_plan(rules, now_s, refused)
         if cause:
             return cause
-        movable = self._movable(facts.state)
+        movable = self._movable(state)
         target = refused_pod(refused.uid, facts, roots_of(self._args), movable)
         if target.plan is None or not target.plan.moves:
             fits_now = target.plan is not None and target.plan.fits_now
@@ -290,6 +294,17 @@ class Rebalancer:
                 how = f"it runs on {format_nodes(nodes)}" if is_done else f"it waits: {cause}"
                 message = f"evicted for it: {', '.join(evicted)}; {how}"
                 self._post(pod_event(steps.refused, steps.uid, message, is_warning=not is_done))
+
+
+def _why_not_waiting(cluster: Cluster, names: Names) -> str:
+    """Return why a refused pod does not wait at the API server, "" if it does."""
+    problem = cluster.read(names.namespace, names.pod, names.pod_uid)
+    if problem:
+        return problem
+    pod = cluster.pod(names.pod_uid)
+    if pod.uid != names.pod_uid:
+        return "it was recreated in the meantime"
+    return "it has ended" if pod.is_ended else ""
 
 
 def _names(names: Names) -> PodNames:
