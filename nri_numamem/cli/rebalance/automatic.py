@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
@@ -22,13 +21,13 @@ from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import earmark_requests
 from nri_numamem.cli.live.collect import collect_accounting
 from nri_numamem.cli.live.facts import Facts, pod_names
-from nri_numamem.cli.rebalance.carry_out import Plan, Result, Victim
+from nri_numamem.cli.rebalance.agent_steps import AgentSteps, StoppedError, pod_event
+from nri_numamem.cli.rebalance.carry_out import Plan, Result
 from nri_numamem.cli.rebalance.cluster import Cluster
 from nri_numamem.cli.rebalance.followed import RefusedPod
 from nri_numamem.cli.rebalance.history_file import EvictionHistoryFile
-from nri_numamem.cli.rebalance.host import Host, victims_of
+from nri_numamem.cli.rebalance.host import victims_of
 from nri_numamem.cli.rebalance.refused_pods import RefusedPods
-from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
@@ -40,7 +39,6 @@ from nri_numamem.engine.records.export import (
     RebalancingFailed,
 )
 from nri_numamem.engine.records.record import Record
-from nri_numamem.export.evictions import ClusterPod, Evicted, Outcome
 from nri_numamem.export.podevents import PodEvent
 from nri_numamem.export.rebalancing import Rules
 from nri_numamem.host.sysfs import MachineError
@@ -55,10 +53,6 @@ WAITS_S = 600.0
 """How long a plan waits for a change."""
 STOP_S = 5.0
 """For a request or a search that has begun when the agent stops; its plan ends with the process."""
-
-
-class _StoppedError(Exception):
-    """The agent stops."""
 
 
 @contextmanager
@@ -77,53 +71,6 @@ def rebalancing(
     finally:
         rebalancer.is_over.set()
         thread.join(STOP_S)
-
-
-@dataclass(slots=True)
-class _Steps(Host):
-    """The steps of a plan, which follow the rules."""
-
-    cluster: Cluster
-    rules: Rules = field(kw_only=True)
-    history: EvictionHistoryFile = field(kw_only=True)
-    refused: ClusterPod = field(kw_only=True)
-    is_over: Event = field(kw_only=True)
-    post: Callable[[PodEvent], None] = field(kw_only=True)
-
-    def obstacle(self, victim: Victim) -> str:
-        """Return why a pod must not be evicted, also by the rules; "" if it may."""
-        found = self.cluster.obstacle(victim)
-        if found:
-            return found
-        pod, now_s = self.cluster.pod(victim.uid), time.time()
-        return self.history.read().why_not_evicted(self.rules, now_s, self.refused, pod)
-
-    def evict(self, victim: Victim) -> Evicted:
-        """Record and request an eviction; a budget that forbids it ends the plan."""
-        pod = self.cluster.pod(victim.uid)
-        self.history.write(self.history.read().evicted(time.time(), pod, self.rules))
-        found = Host.evict(self, victim)
-        if found.outcome is Outcome.WAIT:
-            return Evicted(Outcome.FAILED, found.cause)
-        if found.outcome is Outcome.DONE:
-            message = (
-                f"evicted to make room on {format_nodes(self.target.nodes)} for {self.refused}; "
-                f"it fits on node {victim.target} of this host"
-            )
-            self.post(pod_event(pod, self.uid, message))
-        return found
-
-    def sleep(self, seconds: float) -> None:
-        """Wait; raise _StoppedError if the agent stops."""
-        if self.is_over.wait(seconds):
-            raise _StoppedError
-
-
-def pod_event(pod: ClusterPod, key: str, message: str, *, is_warning: bool = False) -> PodEvent:
-    """Return an Event of now."""
-    now_s, kind = time.time(), "Warning" if is_warning else "Normal"
-    names, reason = (pod.namespace, pod.name, pod.uid), "NUMAMemoryRebalanced"
-    return PodEvent(*names, key, reason, message, format_time(now_s), now_s, type=kind)
 
 
 class Rebalancer:
@@ -160,7 +107,7 @@ class Rebalancer:
         failure, exception = "", None
         try:
             self._look()
-        except _StoppedError:
+        except StoppedError:
             return
         except (UsageError, MachineError, EarmarkFileError) as error:
             failure = str(error)
@@ -201,57 +148,53 @@ class Rebalancer:
 
     def _make_room(self, names: Names, facts: Facts, state: EngineState, directory: Path) -> str:
         """Carry out the plan for a pod; return why no pod is evicted for it, "" if it began."""
-        cluster, rules, now_s = Cluster(self._client), self._rules, time.time()
-        if facts.state is None:
-            raise UsageError(
-                f"{facts.state_problem or 'there is no state file'}; restart the plugin"
-            )
-        problem = cluster.read(names.namespace, names.pod, names.pod_uid)
-        if problem:
-            return problem
-        refused = cluster.pod(names.pod_uid)
-        if refused.uid != names.pod_uid:
-            return "it was recreated in the meantime"
-        if refused.is_ended:
-            return "it has ended"
-        file = EvictionHistoryFile(Path(facts.state_file))
-        history = file.read()
-        cause = history.why_no_plan(rules, now_s, refused)
+        steps = self._steps_for(names, facts, state, directory)
+        if isinstance(steps, str):
+            return steps
+        for victim in steps.victims:
+            cause = steps.obstacle(victim)
+            if cause:
+                # The next search is soon, and for a plan without this pod.
+                self._later_s[victim.uid] = self._later_s.pop(names.pod_uid)
+                return f"{victim} is not evicted: {cause}"
+        steps.history.write(steps.history.read().begun(time.time(), steps.refused))
+        self._carry_out(names, steps)
+        return ""
+
+    def _steps_for(
+        self, names: Names, facts: Facts, state: EngineState, directory: Path
+    ) -> AgentSteps | str:
+        """Return the steps of the plan for a pod, or why there is none that the rules allow."""
+        cluster, now_s = Cluster(self._client), time.time()
+        cause = _why_not_waiting(cluster, names)
         if cause:
             return cause
-        movable = self._movable(state)
-        target = refused_pod(refused.uid, facts, roots_of(self._args), movable)
+        refused, state_file = cluster.pod(names.pod_uid), Path(facts.state_file)
+        file = EvictionHistoryFile(state_file)
+        history = file.read()
+        cause = history.why_no_plan(self._rules, now_s, refused)
+        if cause:
+            return cause
+        target = refused_pod(refused.uid, facts, roots_of(self._args), self._movable(state))
         if target.plan is None or not target.plan.moves:
             fits_now = target.plan is not None and target.plan.fits_now
             return "it fits now" if fits_now else "there is no plan with pods that consent"
         victims = victims_of(target.plan, target)
-        cause = history.why_too_many(rules, now_s, len(victims))
-        if cause:
-            return cause
-        steps = _Steps(
+        return history.why_too_many(self._rules, now_s, len(victims)) or AgentSteps(
             roots_of(self._args).cgroup,
             directory,
             target,
             f"rebalancing-{secrets.token_hex(4)}",
             cluster,
-            RefusedPod(Path(facts.state_file), target, cluster),
+            RefusedPod(state_file, target, cluster),
             WAITS_S,
             victims,
-            rules=rules,
+            rules=self._rules,
             history=file,
             refused=refused,
             is_over=self.is_over,
             post=self._post,
         )
-        for victim in victims:
-            cause = steps.obstacle(victim)
-            if cause:
-                # The next search is soon, and for a plan without this pod.
-                self._later_s[victim.uid] = self._later_s.pop(refused.uid)
-                return f"{victim} is not evicted: {cause}"
-        file.write(history.begun(now_s, refused))
-        self._carry_out(names, steps)
-        return ""
 
     def _movable(self, state: EngineState) -> frozenset[str]:
         """Return the uids of the pods that consent, and are considered now."""
@@ -264,7 +207,7 @@ class Rebalancer:
             if namespace in self._rules.namespaces and uid not in kept | self._later_s.keys()
         )
 
-    def _carry_out(self, names: Names, steps: _Steps) -> None:
+    def _carry_out(self, names: Names, steps: AgentSteps) -> None:
         """Carry out a plan, record its end, and post the Event of the refused pod."""
         nodes, pods, shown = steps.target.nodes, tuple(map(str, steps.victims)), _names(names)
         self._emit(RebalancingBegan(names=shown, nodes=nodes, evictions=pods, earmark=steps.uid))
@@ -273,7 +216,7 @@ class Rebalancer:
         try:
             result = plan.carry_out().value
             cause = plan.cause
-        except _StoppedError:
+        except StoppedError:
             result, cause = "stopped", "the agent stops"
             raise
         except Exception as error:
