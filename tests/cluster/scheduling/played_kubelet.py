@@ -10,6 +10,7 @@ from typing import Self
 from nri_numamem.cli.demo import CONFIG, machine
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa.quantity import parse_quantity
+from nri_numamem.observe.history.lines import read_history
 from tests.cluster.kubernetes.api import Api, Document
 from tests.cluster.scheduling.claim_cluster import NODE
 from tests.laboratory import api_pb2 as api
@@ -64,6 +65,11 @@ class PlayedKubelet(PluginSandbox):
             "--cgroup-root": "cgroup",
         }
         return [str(word) for key, name in names.items() for word in (key, self._root / name)]
+
+    def is_in_history(self, name: str) -> bool:
+        """Return whether the plugin has written a decision on a pod, which commands read."""
+        entries = read_history(self._root / "nri_numamem_state").entries
+        return any(entry.fields.get("pod") == name for entry in entries)
 
     def _run(self) -> None:
         try:

@@ -49,7 +49,8 @@ class Cluster:
             self.admin.delete(f"{PODS}/{name}")
             wait_for(partial(self._is_over, name), f"end of {name}")
         self._create_pod("big", _BIG)
-        wait_for(lambda: "big" in self.kubelet.refusals, "the refusal of big")
+        wait_for(lambda: self.kubelet.is_in_history("big"), "the refusal of big in the history")
+        assert "big" in self.kubelet.refusals
 
     def _create_pod(self, name: str, size: int) -> None:
         self.admin.create(PODS, {"metadata": {"name": name}, "spec": _spec(size)})
